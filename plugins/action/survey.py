@@ -12,6 +12,7 @@ from ..plugin_utils.answers import Odd, survey_answer
 from ..plugin_utils.budget import limited_memory
 from ..plugin_utils.node_lock import NodeClaim
 from ..plugin_utils.patience import ask_twice
+from ..plugin_utils.planned import digest
 
 
 class ActionModule(ActionBase):
@@ -51,6 +52,9 @@ class ActionModule(ActionBase):
             result.update(survey_answer(raw, arguments))
         except Odd as error:
             return {**result, "failed": True, "msg": f"the node's survey {error}"}
+        planned = self._task.args.get("planned")
+        if planned and "roles" in result and digest(result) != planned:
+            result["problems"].insert(0, "the node changed since the plan was shown or kept")
         # The module fails with them; roles must not run on a node that reports some and goes on.
         if result.get("problems") and not result.get("failed"):
             return {**result, "failed": True, "msg": "; ".join(result["problems"])}

@@ -39,6 +39,12 @@ options:
         The variable C(apply_force_busy) has precedence.
     type: bool
     default: false
+  planned:
+    description:
+      - A digest of what a plan announced for the node. The task fails if the survey announces
+        anything else. Compared on the controller.
+    type: str
+    default: ''
   arguments:
     description: By role, the arguments of its module. Found in the role's task; not to be given.
     type: dict
@@ -104,6 +110,7 @@ def main() -> None:
             "rebooted_from": {"type": "str", "default": ""},
             "reboots": {"type": "bool", "default": False},
             "refuse_busy": {"type": "bool", "default": False},
+            "planned": {"type": "str", "default": ""},
             **LOCK_ARGUMENT,
             **FORCE_ARGUMENT,
         },

@@ -97,7 +97,7 @@ def test_interrupt_while_nodes_are_probed_ends_the_run(site, tmp_path):
 
 
 def test_plan_is_asked_about_the_drifted_node_only(site):
-    words = argv("--ask", "--limit", "n1:n3")
+    words = argv("--limit", "n1:n3")
     asked = pexpect.spawn(words[0], words[1:], cwd=str(site.parent), encoding="utf-8", timeout=120)
     asked.expect("Apply these changes")
     shown = asked.before

@@ -128,7 +128,6 @@ def test_vault_is_opened_as_by_ansible(vaulted):
         (["--serial", "0"], "--serial must be at least 1 (or 1% to 100%), not 0"),
         (["--max-failures", "many"], "--max-failures must be at least 0 (or 0% to 100%), not many"),
         (["--roles", "mtu,mut"], "there is no role mut"),
-        (["--ask"], "--ask needs a terminal"),
         (["--reboot", "always"], "Invalid value for '--reboot'"),
     ],
 )

@@ -102,14 +102,14 @@ def test_apply_goes_on_without_a_node_that_cannot_be_reached(lab, site):
     (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
     asked = pexpect.spawn(
         sys.executable,
-        argv("apply", site, "--ask")[1:],
+        argv("apply", site)[1:],
         cwd=str(site.parent),
         encoding="utf-8",
         timeout=lab.limit_s(TIMEOUT_S),
         env={**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"},
     )
     asked.expect("unreachable")
-    asked.expect(r"Apply these changes\? \[y/N\]: ")
+    asked.expect(r"Apply these changes to 1 node[^?]*\? \[y/N\]: ")
     asked.sendline("y")
     asked.expect("2 nodes: 1 changed, 1 unreachable")
     asked.expect(pexpect.EOF)

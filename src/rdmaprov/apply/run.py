@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from typing import Any
 
 from rdmaprov.apply.events import parse_event
 from rdmaprov.apply.progress import ApplyProgress
-from rdmaprov.apply.results import ProbeResult, Results
+from rdmaprov.apply.results import NodeResult, ProbeResult, Results
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
@@ -43,6 +43,7 @@ class ApplyRequest:
         variables: extra variables of the playbook.
         arguments: more arguments of ansible-playbook.
         waivers: the problems of the site that it accepts, for results.json.
+        is_part: whether the nodes are fewer than the limit selects.
 
     """
 
@@ -54,6 +55,7 @@ class ApplyRequest:
     variables: Mapping[str, object]
     arguments: tuple[str, ...]
     waivers: Sequence[Mapping[str, Any]] = ()
+    is_part: bool = False
 
 
 class Run:
@@ -66,6 +68,7 @@ class Run:
         self._started = datetime.now(UTC)
         self._last_error = ""
         self._probed: Mapping[str, ProbeResult] = {}
+        self._settled: dict[str, NodeResult] = {}
         self._nodes = request.nodes
         self._variables = dict(request.variables)
 
@@ -82,11 +85,15 @@ class Run:
         """Run Ansible only on the nodes that the probe could not verify."""
         self._probed = probed
         self._nodes = tuple(name for name in self._request.nodes if probed[name].why)
-        self.directory.write_lines("not-proven", self._nodes)
         for name, one in probed.items():
             for warning in one.warnings:
                 self._log(f"[WARNING]: {name}: {warning}")
             self._log(f"{name}: {one.why or 'unchanged, verified by the probe'}")
+
+    def settle(self, nodes: Iterable[NodeResult]) -> None:
+        """Run Ansible no more on some nodes; they have their results."""
+        self._settled |= {node.name: node for node in nodes}
+        self._nodes = tuple(name for name in self._nodes if name not in self._settled)
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -95,8 +102,13 @@ class Run:
 
     def results_so_far(self, *, interrupted: bool) -> Results:
         """Return the results before Ansible starts."""
-        results = Results(self._request.nodes, applies=True, probed=self._probed)
+        results = self._results(applies=True)
         results.interrupted = interrupted
+        return results
+
+    def _results(self, *, applies: bool) -> Results:
+        results = Results(self._request.nodes, applies=applies, probed=self._probed)
+        results.nodes.update(self._settled)
         return results
 
     def run_playbook(self, verb: str) -> Results:
@@ -108,7 +120,7 @@ class Run:
         """
         if not self._nodes:
             return self.results_so_far(interrupted=False)
-        results = Results(self._request.nodes, applies=verb == "apply", probed=self._probed)
+        results = self._results(applies=verb == "apply")
         with ApplyProgress(self._screen, verb, len(self._nodes)) as progress:
             try:
                 code = self._run_ansible(verb, results, progress)
@@ -157,8 +169,12 @@ class Run:
         return int(runner.rc)
 
     def _limit(self) -> str | None:
+        whole = self._nodes == self._request.nodes and not self._request.is_part
+        if whole and not self._probed:
+            return self._request.limit
         # A file: the names of 10,000 nodes are longer than an argument may be.
-        return f"@{self.path / 'not-proven'}" if self._probed else self._request.limit
+        self.directory.write_lines("nodes", self._nodes)
+        return f"@{self.path / 'nodes'}"
 
     def _log(self, text: str) -> None:
         self.directory.log(text)

@@ -11,7 +11,7 @@ from rdmaprov.cli.options import (
     limit_option,
     password_options,
     roles_option,
-    site_argument,
+    site_argument_or_plan,
     wait_option,
 )
 from rdmaprov.cli.publish import publish_options
@@ -23,7 +23,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     epilog="Exit codes: 0 done, 1 a node failed, 3 the site is invalid, 4 a node is unreachable"
     " or another run holds SITE, 5 reboot required.",
 )
-@site_argument
+@site_argument_or_plan
 @limit_option
 @roles_option
 @click.option(
@@ -52,7 +52,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     is_flag=True,
     help="Interrupt traffic also on nodes whose RDMA devices or GPUs are in use.",
 )
-@click.option("--ask", is_flag=True, help="Show the plan and ask for confirmation.")
+@click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
 @wait_option("SITE or a node")
 @json_option
 @publish_options
@@ -65,10 +65,15 @@ def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their t
     which a job runs is refused. To resume an interrupted run, run the same command again. Logs and
     results go to runs/, without secrets.
 
+    On a terminal, it shows what will change, on how many nodes it interrupts traffic and reboots,
+    and asks once. With the file that `rdmaprov plan --output` wrote in place of SITE, it surveys
+    the nodes again, does what the plan says and nothing else, and does not ask. It refuses a node
+    that changed since, a site that changed since, and the plan of another site.
+
     With --serial, where scheduler_kind names a scheduler, nodes that differ are drained, changed,
     rebooted if required, validated and undrained, batch by batch: first one node alone, then never
-    two of one leaf or rack. It stops at the first batch that fails, which stays drained; --ask,
-    --json and --max-failures are refused.
+    two of one leaf or rack. It stops at the first batch that fails, which stays drained; --json and
+    --max-failures are refused.
     """
     from rdmaprov.cli.apply_run import converge
 

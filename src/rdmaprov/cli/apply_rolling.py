@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rdmaprov.apply import summary
 from rdmaprov.apply.limits import Share
+from rdmaprov.apply.results import ProbeResult, Results
 from rdmaprov.cli import node_proofs, session
+from rdmaprov.cli.apply_agreed import Agreement, agrees
 from rdmaprov.drift.fleet import probe_fleet
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.journal import Journal, identity_of, journal_directory
@@ -30,7 +32,7 @@ class Rolling:
 
     Args:
         site: the inventory directory.
-        ready: the site with the nodes to apply on.
+        agreed: the site with the nodes to apply on, and how far to go.
         scheduler: gives them to jobs.
         roles: names of the roles; empty for all.
         variables: of the playbook, such as the policy of reboots.
@@ -39,11 +41,16 @@ class Rolling:
     """
 
     site: Path
-    ready: session.Prepared
+    agreed: Agreement
     scheduler: Scheduler
     roles: tuple[str, ...]
     variables: Mapping[str, object]
     lock_wait_s: float
+
+    @property
+    def ready(self) -> session.Prepared:
+        """Return the site with the nodes to apply on."""
+        return self.agreed.ready
 
     def run(self, serial: Share) -> ExitCode:
         """Roll over the nodes that need it; return the exit code."""
@@ -51,9 +58,12 @@ class Rolling:
         others = [name for name, each in status.items() if _is_left_alone(each)]
         for name in others:
             self._show(f"{name}: left alone: {status[name].text}", "yellow")
-        needed = self._needed(status, others)
+        found = self._needed(status, others)
+        needed = list(found)
         if not needed:
             self._show(f"{quantity(len(self.ready.nodes) - len(others), 'node')}: nothing to do")
+        elif self.agreed.asks and not self._agrees(found):
+            return ExitCode.PENDING
         nodes = self._only(needed).fleet.nodes
         ended = roll(batches(nodes, serial.of(len(nodes)) if nodes else 1), self._batch)
         done = [name for name in needed if name not in ended.stopped + ended.left]
@@ -67,13 +77,25 @@ class Rolling:
             self._show(f"not started, in service: {fold_names(ended.left)}")
         return ended.end.code or (ExitCode.UNKNOWN if others else ExitCode.OK)
 
-    def _needed(self, status: Mapping[str, NodeStatus], others: Sequence[str]) -> list[str]:
+    def _needed(
+        self, status: Mapping[str, NodeStatus], others: Sequence[str]
+    ) -> dict[str, ProbeResult]:
         """Return the nodes that differ from the site, and those that an earlier run left."""
         names = [name for name in self.ready.nodes if name not in others]
         ready = self._only(names)
         self._show(f"probing {quantity(len(names), 'node')}")
         found = probe_fleet(ready.fleet, self.roles, ready.given.become) if names else {}
-        return [name for name in names if found[name].why or status[name].is_ours]
+        return {name: found[name] for name in names if found[name].why or status[name].is_ours}
+
+    def _agrees(self, found: Mapping[str, ProbeResult]) -> bool:
+        """Show what the batches will do, and ask once."""
+        results = Results(found, applies=False)
+        for name, one in found.items():
+            results.nodes[name] = replace(results.nodes[name], before=one.survey)
+        for line in (*summary.plan_lines(results, diffs=False), *summary.probe_lines(found)):
+            self.ready.screen.show(line)
+        nodes = list(results.nodes.values())
+        return agrees(nodes, self.agreed.rebooted(nodes))
 
     def _batch(self, names: Sequence[str]) -> Stopped:
         """Take a batch through drain, apply, validate and return."""
@@ -98,17 +120,16 @@ class Rolling:
 
     def _apply(self, names: Sequence[str]) -> StepOutcome:
         part = self._only(names)
+        agreed = replace(self.agreed, ready=part, asks=False)
         return node_proofs.apply_nodes(
-            self.site, part, self.lock_wait_s, self.roles, self.variables
+            self.site, part, self.lock_wait_s, self.roles, self.variables, agreed
         )
 
     def _validate(self, names: Sequence[str]) -> StepOutcome:
         return node_proofs.validate_nodes(self.site, self._only(names))
 
     def _only(self, names: Sequence[str]) -> session.Prepared:
-        chosen = tuple(node for node in self.ready.fleet.nodes if node.name in names)
-        fleet = dataclasses.replace(self.ready.fleet, nodes=chosen)
-        return dataclasses.replace(self.ready, fleet=fleet)
+        return self.ready.only(names)
 
     def _show(self, text: str, style: str = "") -> None:
         self.ready.screen.remark(Line(text, style))

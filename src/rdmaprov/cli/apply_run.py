@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Unpack
 
-import click
-
 from rdmaprov.apply import limits, summary
-from rdmaprov.apply.results import NodeState
 from rdmaprov.apply.run import ApplyRequest, Run
 from rdmaprov.cli import session
+from rdmaprov.cli.apply_agreed import Agreement, is_interactive
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.site_lock import node_lock_variables, site_lock
 from rdmaprov.drift.fleet import probe_fleet
+from rdmaprov.drift.kept_plan import read_plan
 from rdmaprov.errors import UsageError
-from rdmaprov.exit_codes import ExitCode
-from rdmaprov.runs.screen import Screen
 from rdmaprov.scheduler.choice import choose_scheduler
 from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.terminal import Line
@@ -34,17 +31,19 @@ def converge(
     reboot: str | None,
     drifted: bool,
     force_busy: bool,
-    ask: bool,
+    yes: bool,
     wait_s: float,
     json_file: IO[str] | None,
     **passwords: Unpack[PasswordOptions],
 ) -> int:
-    """Bring the nodes of a site to its state; return the exit code."""
-    if ask and not sys.stdin.isatty():
-        raise UsageError(
-            "--ask needs a terminal", f"Leave it out, or read the plan: rdmaprov plan {site}"
-        )
-    named = session.known_roles(roles)
+    """Bring the nodes of a site to its state, or do what a kept plan says; return the exit code."""
+    kept = read_plan(site)
+    if kept is not None:
+        others: dict[str, object] = {"--limit": limit, "--roles": roles, "--reboot": reboot}
+        others["--drifted"] = drifted
+        _require_alone(others, "a plan's file", "the plan says what is done")
+        site = kept.site
+    named = session.known_roles(roles) if kept is None else kept.roles
     batch = limits.parse_share("--serial", serial, 1) if serial is not None else None
     most = (
         limits.parse_share("--max-failures", max_failures, 0) if max_failures is not None else None
@@ -53,18 +52,25 @@ def converge(
         site_lock(site, wait_s),
         session.prepare(site, limit, json_file, passwords) as ready,
     ):
+        if kept is not None:
+            kept.require_site(ready.nodes)
+            ready = ready.only(kept.nodes)
+        asks = kept is None and not yes and is_interactive(ready.screen)
+        agreed = Agreement(ready, reboot, kept, asks, json_file)
         scheduler = choose_scheduler(ready.fleet.nodes)
         if batch is not None and not isinstance(scheduler, NoScheduler):
-            others = {"--ask": ask, "--json": json_file, "--max-failures": max_failures}
-            _require_alone(others)
+            others = {"--json": json_file, "--max-failures": max_failures}
+            what = "--serial", "where scheduler_kind names a scheduler, each batch has its own run"
+            _require_alone(others, *what)
             from rdmaprov.cli.apply_rolling import Rolling  # with pytest, which takes a while
 
             variables = _variables(None, None, reboot, 0)
             variables |= {"apply_force_busy": True} if force_busy else {}
-            return Rolling(site, ready, scheduler, named, variables, wait_s).run(batch)
+            return Rolling(site, agreed, scheduler, named, variables, wait_s).run(batch)
         request = ApplyRequest(
             "apply", site, ready.nodes, limit, named, {}, ready.arguments, ready.waivers
         )
+        request = replace(request, is_part=kept is not None)
         with session.start_run(request, ready) as run:
             if drifted and not _narrow(run, ready, named):
                 stopped = run.results_so_far(interrupted=True)
@@ -74,26 +80,23 @@ def converge(
             if force_busy:
                 run.add_variables({"apply_force_busy": True})
             run.add_variables(node_lock_variables(run.path, wait_s))
-            if ask and (code := _confirm(run, ready.screen, json_file)) is not None:
+            if (code := agreed.settle(run)) is not None:
                 return code
             results = run.run_playbook("apply")
             lines = summary.apply_lines(results)
             return session.finish(run, results, lines, ready.screen, json_file)
 
 
-def _require_alone(others: Mapping[str, object]) -> None:
-    """Raise if options are given that a rolling apply does not have.
+def _require_alone(others: Mapping[str, object], what: str, why: str) -> None:
+    """Raise if options are given that something else leaves no room for.
 
     Raises:
-        UsageError: it stops at the first failure, and each batch has a run with results of its own.
+        UsageError: one is.
 
     """
     for option, value in others.items():
         if value:
-            raise UsageError(
-                f"{option} and --serial exclude each other where scheduler_kind names a scheduler",
-                "Pass one of them; plan shows what would change",
-            )
+            raise UsageError(f"{option} and {what} exclude each other: {why}", "Pass one of them")
 
 
 def _narrow(run: Run, ready: session.Prepared, roles: tuple[str, ...]) -> bool:
@@ -123,19 +126,3 @@ def _variables(
     if reboot is not None:
         variables["apply_reboot"] = reboot
     return variables
-
-
-def _confirm(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | None:
-    """Show the plan and ask; return an exit code if nothing is pending or the answer is no."""
-    planned = run.run_playbook("plan")
-    lines = summary.plan_lines(planned, diffs=False)
-    if planned.interrupted or not planned.in_state(NodeState.PENDING):
-        return session.finish(run, planned, lines, screen, json_file)
-    run.write(planned)
-    session.page_line(run.directory)  # the page stays if the user says no
-    for line in lines:
-        screen.show(line)
-    if click.confirm("Apply these changes?", err=True):
-        return None
-    run.directory.require_all()
-    return planned.exit_code()

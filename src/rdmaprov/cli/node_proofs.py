@@ -8,6 +8,7 @@ from pathlib import Path
 from rdmaprov.apply import summary
 from rdmaprov.apply.run import ApplyRequest
 from rdmaprov.cli import session
+from rdmaprov.cli.apply_agreed import Agreement
 from rdmaprov.cli.site_lock import node_lock_variables
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.scheduler.service import StepOutcome
@@ -22,15 +23,17 @@ def apply_nodes(
     wait_s: float,
     roles: Sequence[str] = (),
     variables: Mapping[str, object] | None = None,
+    agreed: Agreement | None = None,
 ) -> StepOutcome:
-    """Apply on the nodes of a part of a site, with a reboot where one is required.
+    """Apply on the nodes of a part of a site.
 
     Args:
         site: the inventory directory.
         ready: the part.
         wait_s: seconds to wait for another run that holds a node.
         roles: names of the roles; empty for all.
-        variables: of the playbook; they come before ours.
+        variables: of the playbook.
+        agreed: how far to go; None for all that the site asks for.
 
     """
     limit = ",".join(ready.nodes)
@@ -38,11 +41,13 @@ def apply_nodes(
         "apply", site, ready.nodes, limit, tuple(roles), {}, ready.arguments, ready.waivers
     )
     with session.start_run(request, ready) as run:
-        run.add_variables({"apply_reboot": "if-needed", **(variables or {})})
+        run.add_variables(variables or {})
         run.add_variables(node_lock_variables(run.path, wait_s))
-        results = run.run_playbook("apply")
-        lines = summary.apply_lines(results)
-        code = session.finish(run, results, lines, ready.screen, None)
+        code = agreed.settle(run) if agreed is not None else None
+        if code is None:
+            results = run.run_playbook("apply")
+            lines = summary.apply_lines(results)
+            code = session.finish(run, results, lines, ready.screen, None)
     return outcome_of_run(code, f"apply, {run.path}")
 
 

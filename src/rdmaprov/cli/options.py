@@ -27,6 +27,7 @@ def refuse_empty(context: click.Context, option: click.Parameter, value: str | N
 
 
 site_argument = click.argument("site", type=click.Path(path_type=Path))
+site_argument_or_plan = click.argument("site", metavar="SITE|PLAN", type=click.Path(path_type=Path))
 record_option = click.option(
     "--record",
     "record_file",

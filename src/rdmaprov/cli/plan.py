@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import IO, Unpack
+from typing import IO, TYPE_CHECKING, Unpack
 
 import click
 
@@ -14,11 +15,16 @@ from rdmaprov.cli.options import (
     optional_site_argument,
     password_options,
     record_option,
+    refuse_empty,
     roles_option,
     site_or_record,
 )
 from rdmaprov.cli.publish import publish_options, publish_targets
 from rdmaprov.cli.verbosity import verbosity_options
+
+if TYPE_CHECKING:
+    from rdmaprov.runs.directory import RunDirectory
+    from rdmaprov.terminal import Line
 
 
 @click.command(
@@ -30,6 +36,14 @@ from rdmaprov.cli.verbosity import verbosity_options
 @limit_option
 @roles_option
 @record_option
+@click.option(
+    "--output",
+    "plan_file",
+    metavar="FILE",
+    callback=refuse_empty,
+    type=click.Path(dir_okay=False),
+    help="Also keep the plan in this file, for: rdmaprov apply FILE",
+)
 @click.option("--diff", is_flag=True, help="Also print the differences in files.")
 @json_option
 @publish_options
@@ -40,6 +54,7 @@ def plan(
     limit: str | None,
     roles: str,
     record_file: Path | None,
+    plan_file: str | None,
     diff: bool,
     json_file: IO[str] | None,
     **passwords: Unpack[PasswordOptions],
@@ -51,8 +66,9 @@ def plan(
     from rdmaprov.apply import summary
     from rdmaprov.apply.run import ApplyRequest
     from rdmaprov.cli import session
+    from rdmaprov.drift.kept_plan import kept_text
 
-    others = {"limit": limit, **publish_targets()}
+    others = {"limit": limit, "output": plan_file, **publish_targets()}
     site_or_record(site, record_file, **others, ask_become_pass=passwords["ask_become_pass"])
     named = session.known_roles(roles)
     if record_file is not None:
@@ -66,5 +82,22 @@ def plan(
         )
         with session.start_run(request, ready) as run:
             results = run.run_playbook("plan")
-            lines = summary.plan_lines(results, diffs=diff)
+            lines = [*summary.plan_lines(results, diffs=diff)]
+            if plan_file is not None and not results.interrupted:
+                lines += _keep(
+                    Path(plan_file), kept_text(site, named, results, ready.mask), run.directory
+                )
             return session.finish(run, results, lines, ready.screen, json_file)
+
+
+def _keep(file: Path, text: str, directory: RunDirectory) -> list[Line]:
+    """Write a plan; return the line that says so."""
+    from rdmaprov.runs.files import write_whole
+    from rdmaprov.terminal import Line
+
+    try:
+        write_whole(file, text)
+    except OSError as error:
+        directory.missed[file] = error
+        return []
+    return [Line(f"plan: {file}; do it with: rdmaprov apply {shlex.quote(str(file))}")]

@@ -31,7 +31,9 @@ class Proofs:
     def apply(self, nodes: Sequence[str]) -> StepOutcome:
         """Apply on these nodes alone, with a reboot where one is required."""
         asked = self._work.asked
-        return node_proofs.apply_nodes(asked.site, self._work.only(nodes), asked.wait_s)
+        reboots = {"apply_reboot": "if-needed"}
+        part = self._work.only(nodes)
+        return node_proofs.apply_nodes(asked.site, part, asked.wait_s, variables=reboots)
 
     def validate(self, nodes: Sequence[str]) -> StepOutcome:
         """Validate these nodes alone."""

@@ -16,7 +16,7 @@ def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
     digest.states = {name: parts.text(own, "state") for name, own in nodes}
     key_of = key_maker(digest.states.keys())
     for name, own in nodes:
-        # `apply --ask` that was not confirmed has pending nodes: it changed none.
+        # `apply` that was not confirmed has pending nodes: it changed none.
         if digest.verb == "apply" and digest.states[name] != "pending":
             digest.settings += _settings(name, own)
         proven = digest.states[name] == "failed"

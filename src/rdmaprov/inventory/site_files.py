@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,15 @@ def inventory_files(site: Path) -> Iterator[Path]:
         hidden = any(IGNORED.search(part) for part in parts)
         if not hidden and parts[0] not in VARIABLE_DIRECTORIES and path.is_file():
             yield path
+
+
+def site_digest(site: Path) -> str:
+    """Return the SHA-256 of the files of a site that Ansible reads; vaulted values as they are."""
+    whole = hashlib.sha256()
+    for path in sorted({*inventory_files(site), *variable_files(site)}):
+        own = hashlib.sha256(path.read_bytes()).hexdigest()
+        whole.update(f"{own} {path.relative_to(site)}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
 
 
 def text_problems(path: Path) -> Iterator[Problem]:

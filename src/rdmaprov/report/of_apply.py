@@ -51,7 +51,7 @@ _NOT_READ = Cell(Tone.UNKNOWN, "", "unknown: the node was not surveyed")
 def view(data: Mapping[str, Any]) -> View:
     """Return the content of the page."""
     verdict = data["verdict"]
-    # `apply --ask` only planned if the answer was no.
+    # `apply` only planned if the answer was no.
     planned = any(node["state"] == "pending" for node in data["nodes"].values())
     verb = "plan" if planned else data["verb"]
     headline = _HEADLINES.get((verb, verdict)) or _OTHERWISE[verdict]

@@ -48,6 +48,11 @@ class Screen:
         """Return whether the meter, with what is above it, is on a terminal now."""
         return self._meter is not None and self._meter.console is not None
 
+    @property
+    def is_terminal(self) -> bool:
+        """Return whether the lines that stay go to a terminal."""
+        return self._console.file.isatty()
+
     def mask_text(self, text: str) -> str:
         """Return a text without secrets."""
         return self._mask.text(text)

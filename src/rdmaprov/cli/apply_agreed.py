@@ -1,0 +1,106 @@
+"""What `rdmaprov apply` may do: what a kept plan says, or what the user was shown and agreed to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import IO
+
+import click
+
+from rdmaprov.apply import summary
+from rdmaprov.apply.results import NodeResult
+from rdmaprov.apply.run import Run
+from rdmaprov.cli import session
+from rdmaprov.drift.kept_plan import KeptPlan, announced, differences, digest, due
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import Node
+from rdmaprov.runs.screen import Screen
+from rdmaprov.words import quantity
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a run may go.
+
+    Args:
+        ready: the site with the nodes to apply on.
+        reboot: the option's value; None for the site's.
+        kept: the plan to keep to, if there is one.
+        asks: whether the user is asked.
+        json_file: for the user, if that was asked.
+
+    """
+
+    ready: session.Prepared
+    reboot: str | None
+    kept: KeptPlan | None = None
+    asks: bool = False
+    json_file: IO[str] | None = None
+
+    def settle(self, run: Run) -> ExitCode | None:
+        """Survey the nodes and hold the run to what was found; return a code if that is all.
+
+        A node that differs from the kept plan is refused, and the others go on; one that matches
+        the site by now needs nothing.
+        """
+        if not self.asks and self.kept is None:
+            return None
+        found = run.run_playbook("plan")
+        if self.kept is not None:
+            for node in found.nodes.values():
+                found.nodes[node.name] = self._held_to_plan(node, self.kept)
+        pending = [node for node in found.nodes.values() if self._is_due(node)]
+        lines = list(summary.plan_lines(found, diffs=False))
+        if found.interrupted or not pending:
+            return session.finish(run, found, lines, self.ready.screen, self.json_file)
+        if self.asks:
+            run.write(found)
+            session.page_line(run.directory)  # the page stays if the user says no
+            for line in lines:
+                self.ready.screen.show(line)
+            if not agrees(pending, self.rebooted(pending)):
+                run.directory.require_all()
+                return found.exit_code()
+        names = {node.name for node in pending}
+        run.settle(node for node in found.nodes.values() if node.name not in names)
+        digests = {node.name: digest(node.planned) for node in pending}
+        run.add_variables({"apply_planned": digests})
+        return None
+
+    def rebooted(self, nodes: Iterable[NodeResult]) -> list[str]:
+        """Return the nodes that require a reboot and may get one."""
+        policies = {node.name: _policy(node, self.reboot) for node in self.ready.fleet.nodes}
+        return [node.name for node in nodes if node.reboot and policies[node.name] == "if-needed"]
+
+    def _is_due(self, node: NodeResult) -> bool:
+        return due(node) and (bool(node.planned.pending) or bool(self.rebooted([node])))
+
+    def _held_to_plan(self, node: NodeResult, kept: KeptPlan) -> NodeResult:
+        if node.before is None or node.problem or node.name not in kept.nodes:
+            return node
+        now = self.ready.mask.data(announced(node.before))
+        if not now or now == kept.nodes[node.name]:
+            return node
+        why = "; ".join(differences(kept.nodes[node.name], now)) or "the order of its changes"
+        return replace(node, failed="plan", problem=f"changed since {kept.file}: {why}")
+
+
+def is_interactive(screen: Screen) -> bool:
+    """Return whether somebody sees what a screen shows, and can answer."""
+    return sys.stdin.isatty() and screen.is_terminal
+
+
+def agrees(pending: Sequence[NodeResult], rebooted: Sequence[str]) -> bool:
+    """Ask whether to apply on nodes; return the answer."""
+    text = f"Apply these changes to {quantity(len(pending), 'node')}"
+    if interrupted := [node for node in pending if node.planned.interrupts]:
+        text += f", interrupt traffic on {len(interrupted)}"
+    if rebooted:
+        text += f", reboot {len(rebooted)}"
+    return click.confirm(f"{text}?", err=True)
+
+
+def _policy(node: Node, option: str | None) -> object:
+    return option or node.get("reboot_policy")

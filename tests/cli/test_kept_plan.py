@@ -1,0 +1,205 @@
+"""A plan that is kept and applied, and the question on a terminal; a node is this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from tests.cli.namespaced import needs_namespace, rdmaprov
+from tests.cli.test_busy import VARIABLES, Node
+from tests.program import ARGV
+
+from rdmaprov.exit_codes import ExitCode
+
+pytestmark = needs_namespace
+
+SECRET = "hunter22-of-the-site"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def kept(node: Node) -> dict[str, Any]:
+    """Keep a plan; return what its file has."""
+    code, said = node.rdmaprov("plan", "--output", "plan.json")
+    assert code == ExitCode.PENDING, said
+    assert "plan: plan.json; do it with: rdmaprov apply plan.json" in said
+    plan: dict[str, Any] = json.loads((node.directory / "plan.json").read_text())
+    return plan
+
+
+def apply_plan(node: Node, *words: str) -> tuple[int, str]:
+    return rdmaprov(node.directory, "apply", "plan.json", *words)
+
+
+def edit_plan(node: Node, **changes: object) -> None:
+    path = node.directory / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def asked(node: Node, *words: str) -> pexpect.spawn:
+    argv = [*ARGV, "apply", "site", "--roles", "mlx5", *words]
+    return pexpect.spawn(argv[0], argv[1:], cwd=str(node.directory), encoding="utf-8", timeout=120)
+
+
+def test_plan_is_applied_as_it_was_kept(node: Node):
+    plan = kept(node)
+    assert next(iter(plan)) == "rdmaprov_plan"
+    assert [entry["nodes"] for entry in plan["plans"]] == [["n1"]]
+    assert [each["layer"] for each in plan["plans"][0]["roles"]["mlx5"]["changes"]]
+    assert (node.directory / "plan.json").stat().st_mode & 0o777 == 0o600
+    shutil.move(node.directory / "plan.json", node.directory / "of no special name")
+    code, said = rdmaprov(node.directory, "apply", "of no special name")
+    assert code == ExitCode.PENDING, said  # a reboot, which reboot_policy does not allow
+    assert node.written.exists()
+    assert "1 node: 1 changed; reboot required on n1" in said
+
+
+def test_node_that_changed_since_is_refused_and_named(node: Node):
+    kept(node)
+    parameter = node.directory / "node/module/mlx5_core/parameters/prof_sel"
+    parameter.chmod(0o644)
+    parameter.write_text("3\n")
+    parameter.chmod(0o444)
+    code, said = apply_plan(node)
+    assert code == ExitCode.FAILED, said
+    assert "n1: plan: changed since plan.json: mlx5: reboot (mlx5_core prof_sel is 2, " in said
+    assert "is not pending any more; mlx5: reboot (mlx5_core prof_sel is 3, " in said
+    assert not node.written.exists()
+
+
+def test_node_that_needs_nothing_by_now_is_no_failure(node: Node):
+    kept(node)
+    (node.directory / "node/module/mlx5_core/parameters/prof_sel").chmod(0o644)
+    (node.directory / "node/module/mlx5_core/parameters/prof_sel").write_text("1\n")
+    (node.directory / "node/module/mlx5_core/parameters/prof_sel").chmod(0o444)
+    node.rdmaprov("apply")
+    code, said = apply_plan(node)
+    assert code == ExitCode.OK, said
+    assert "1 node: 1 unchanged" in said
+
+
+def test_site_that_changed_since_is_refused(node: Node):
+    kept(node)
+    variables = node.directory / "site/group_vars/nodes.yml"
+    variables.write_text(VARIABLES.replace("prof_sel: 1", "prof_sel: 0"))
+    code, said = apply_plan(node)
+    assert code == ExitCode.USAGE, said
+    assert "plan.json is of another site, or " in said
+    assert "was changed since" in said
+    assert not node.written.exists()
+
+
+def test_plan_of_another_site_is_refused(node: Node, tmp_path: Path):
+    kept(node)
+    shutil.copytree(node.directory / "site", tmp_path / "other")
+    (tmp_path / "other/group_vars/nodes.yml").write_text(VARIABLES + "# other\n")
+    edit_plan(node, site=str(tmp_path / "other"))
+    code, said = apply_plan(node)
+    assert (code, "is of another site" in said) == (ExitCode.USAGE, True), said
+    hosts = (node.directory / "site/hosts.yml").read_text().replace("n1:", "m1:")
+    (tmp_path / "other/hosts.yml").write_text(hosts)
+    code, said = apply_plan(node)
+    assert (code, "n1 is no node of" in said) == (ExitCode.USAGE, True), said
+    assert not node.written.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"rdmaprov_plan": 2}', "is a plan of version 2, not 1"),
+        ('{"rdmaprov_plan": 1}', "is a damaged plan"),
+        ('{"rdmaprov_plan": 1, "site": 3, "plans": []}', "is a damaged plan"),
+        ('{"rdmaprov_plan": ' + "[" * 100_000, "is a damaged plan"),
+        ('{"site": "x", "rdmaprov_plan": 1}', "not a directory"),
+    ],
+)
+def test_what_is_no_plan_says_so(tmp_path: Path, text: str, says: str):
+    (tmp_path / "plan.json").write_text(text)
+    code, said = rdmaprov(tmp_path, "apply", "plan.json")
+    assert code in (ExitCode.USAGE, ExitCode.INVALID_SITE), said
+    assert says in said
+    assert len(said.splitlines()) <= 2
+
+
+def test_plan_leaves_no_room_for_options_that_change_it(node: Node):
+    kept(node)
+    code, said = apply_plan(node, "--reboot", "if-needed")
+    assert (code, "--reboot and a plan's file exclude each other" in said) == (2, True), said
+
+
+def test_plan_has_no_secret(node: Node):
+    """What the node has, where the site has the same text as a secret."""
+    more = f"ansible_become_password: {SECRET}\n"
+    (node.directory / "site/group_vars/nodes.yml").write_text(VARIABLES + more)
+    parameter = node.directory / "node/module/mlx5_core/parameters/prof_sel"
+    parameter.chmod(0o644)
+    parameter.write_text(f"{SECRET}\n")
+    parameter.chmod(0o444)
+    plan = kept(node)
+    assert SECRET not in json.dumps(plan)
+    assert "********" in json.dumps(plan)
+    code, said = apply_plan(node)
+    assert code == ExitCode.PENDING, said
+    assert node.written.exists()
+
+
+@pytest.mark.parametrize("words", [(), ("--reboot", "if-needed")])
+def test_terminal_is_asked_once_and_no_means_no(node: Node, words: tuple[str, ...]):
+    run = asked(node, *words)
+    run.expect(r"Apply these changes to 1 node(, [^?]+)?\? \[y/N\]: ")
+    reboots = "interrupt traffic on 1, reboot 1"
+    assert (reboots in run.after) == bool(words)
+    assert "reboot required after apply" in run.before
+    assert "prof_sel is 2, expected 1" in run.before
+    run.sendline("n")
+    run.read()
+    run.close()
+    assert run.exitstatus == ExitCode.PENDING
+    assert not node.written.exists()
+
+
+def test_terminal_that_agrees_gets_what_it_was_shown(node: Node):
+    run = asked(node)
+    run.expect("Apply these changes")
+    run.sendline("y")
+    run.expect("2 nodes: 1 changed, 1 unchanged")
+    run.read()
+    assert node.written.exists()
+
+
+def test_node_that_changes_during_the_question_is_left_alone(node: Node):
+    run = asked(node)
+    run.expect("Apply these changes")
+    (node.directory / "node/etc/modprobe.d/of-somebody.conf").write_text(
+        "options mlx5_core prof_sel=3\n"
+    )
+    parameter = node.directory / "node/module/mlx5_core/parameters/prof_sel"
+    parameter.chmod(0o644)
+    parameter.write_text("3\n")
+    run.sendline("y")
+    run.expect("the node changed since the plan was shown or kept")
+    run.read()
+    run.close()
+    assert run.exitstatus == ExitCode.FAILED
+    assert not node.written.exists()
+
+
+@pytest.mark.parametrize("words", [("--yes",), ()])
+def test_nobody_is_asked_who_said_yes_or_has_no_terminal(node: Node, words: tuple[str, ...]):
+    if words:
+        run = asked(node, *words)
+        said = run.read()
+        run.close()
+        code = run.exitstatus
+    else:
+        code, said = node.rdmaprov("apply")
+    assert code == ExitCode.PENDING, said
+    assert "Apply these changes" not in said
+    assert node.written.exists()
