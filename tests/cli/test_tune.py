@@ -77,23 +77,13 @@ def test_nothing_better_leaves_the_defaults(capsys):
     assert "job 1: " in out
 
 
-def test_gain_of_a_size_is_a_tuner_file(made_up, capsys, tmp_path):
-    made_up.runner = Faster(made_up.runner, FASTER_TREE, 0, 1.5)
-    path = tmp_path / "nccl_tuner.conf"
-    code, out, _ = tune(capsys, "--tuner-file", str(path))
-    assert code == ExitCode.OK
-    assert f"tuner file: {path}" in out
-    lines = [line for line in path.read_text().splitlines() if line.startswith("allreduce,")]
-    assert len(lines) == 4
-    assert all(line.endswith(",tree,ll128,16,4,16,-1,-1") for line in lines)
-
-
 def test_gain_of_a_size_is_variables_that_a_site_can_have(made_up, capsys):
     made_up.runner = Faster(made_up.runner, FASTER_TREE, 0, 1.5)
     _, out, _ = tune(capsys)
     found = yaml.safe_load(out[out.index("nccl_tuner_plugin:") :].partition("\nresults:")[0])
     assert found["nccl_tuner_plugin"] == "example"
-    assert found["nccl_tuner_config"].count("allreduce,") == 4
+    lines = [line for line in found["nccl_tuner_config"].splitlines() if line[0] != "#"]
+    assert [line.partition(",tree,")[2] for line in lines] == ["ll128,16,4,16,-1,-1"] * 4
     assert tuner_file_fault(found["nccl_tuner_config"]) == ""
 
 
@@ -105,13 +95,6 @@ def test_gain_of_the_fleet_is_lines_for_the_site_and_json_has_all_trials(made_up
     assert {gain["setting"] for gain in found["of_fleet"]} == {PAIRS.name}
     assert len(found["trials"]) == found["jobs"]
     assert '  NCCL_IB_QPS_PER_CONNECTION: "4"' in error
-
-
-@pytest.mark.usefixtures("made_up")
-def test_without_gains_no_tuner_file_is_written(capsys, tmp_path):
-    path = tmp_path / "nccl_tuner.conf"
-    assert tune(capsys, "--tuner-file", str(path))[0] == ExitCode.OK
-    assert not path.exists()
 
 
 def test_a_run_is_kept_with_its_page_as_every_verb_s(made_up, capsys, tmp_path):
@@ -127,7 +110,6 @@ def test_a_run_is_kept_with_its_page_as_every_verb_s(made_up, capsys, tmp_path):
     assert len((run / "logs/trials.log").read_text().splitlines()) == data["jobs"]
     page = (run / "report.html").read_text()
     assert "Better settings" in page
-    assert "What was compared with NCCL" in page
     assert read.find_run("", tmp_path / "runs") == run
     assert read_run(run).verb == "tune"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import IO
 
 import click
 
 from rdmaprov.cli.complete import complete_run
-from rdmaprov.cli.options import html_option, json_option
+from rdmaprov.cli.options import json_option
 
 
 @click.command(
@@ -20,8 +19,7 @@ from rdmaprov.cli.options import html_option, json_option
 @click.argument("first", metavar="RUN", shell_complete=complete_run)
 @click.argument("second", metavar="RUN", shell_complete=complete_run)
 @json_option
-@html_option
-def compare(first: str, second: str, json_file: IO[str] | None, html_file: Path | None) -> int:
+def compare(first: str, second: str, json_file: IO[str] | None) -> int:
     """Show what differs between two runs of one verb, down to a setting and a size.
 
     RUN is the name of a directory in runs/, or a path. Shows versions, hardware and settings, the
@@ -30,4 +28,4 @@ def compare(first: str, second: str, json_file: IO[str] | None, html_file: Path 
     """
     from rdmaprov.cli.history_run import show_comparison
 
-    return show_comparison(first, second, json_file, html_file)
+    return show_comparison(first, second, json_file)

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.options import html_option, limit_option, vault_options
+from rdmaprov.cli.options import limit_option, vault_options
 from rdmaprov.exit_codes import ExitCode
 
 
 @click.command(
     "sizing",
     short_help="Derive a fabric from a training job; count its switches.",
-    epilog="Exit codes: 0 derived, 2 wrong usage, 3 the site is invalid, 4 the page cannot be"
-    " written.",
+    epilog="Exit codes: 0 derived, 2 wrong usage, 3 the site is invalid.",
 )
 @click.option("--parameters", metavar="NUMBER", help="Weights of the model, such as 7e9 or 70B.")
 @click.option(
@@ -75,8 +74,7 @@ from rdmaprov.exit_codes import ExitCode
 @limit_option
 @vault_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@html_option
-def sizing(as_json: bool, html_file: Path | None, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
+def sizing(as_json: bool, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
     """Derive what a training step needs from the fabric, and how many switches that fabric has.
 
     \b
@@ -86,6 +84,6 @@ def sizing(as_json: bool, html_file: Path | None, **given: Any) -> int:  # noqa:
     """
     from rdmaprov.cli import explain_sizing_run
 
-    for line in explain_sizing_run.answer(given, as_json, html_file):
+    for line in explain_sizing_run.answer(given, as_json):
         click.echo(line)
     return ExitCode.OK

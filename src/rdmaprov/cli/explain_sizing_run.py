@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import rdmaprov
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.cli.explain_sizing_step import Given, step_need, trained_model
-from rdmaprov.cli.pages import page_text, write_page
 from rdmaprov.errors import UsageError
 from rdmaprov.sizing import switches
 from rdmaprov.sizing.model import TrainedModel
@@ -50,8 +45,8 @@ class _Questions:
     site: Fabric | None
 
 
-def answer(given: Given, as_json: bool, html_file: Path | None = None) -> Iterator[str]:
-    """Yield the answer as text or JSON, and the page's path if one is asked for.
+def answer(given: Given, as_json: bool) -> Iterator[str]:
+    """Yield the answer as text or JSON.
 
     Raises:
         UsageError: options are missing, or no job or fabric has such numbers.
@@ -60,10 +55,6 @@ def answer(given: Given, as_json: bool, html_file: Path | None = None) -> Iterat
     """
     _refuse_unused(given)
     asked = _questions(given)
-    if html_file is not None:
-        write_page(html_file, _page(given, asked, html_file))
-        if not as_json:
-            yield f"page: {html_file}"
     if as_json:
         yield json.dumps(_document(asked), indent=2)
         return
@@ -142,27 +133,6 @@ def _document(asked: _Questions) -> dict[str, Any]:
     if asked.wanted:
         found |= switches.as_data(asked.wanted, asked.wanted.tree(asked.wanted.separate))
     return found
-
-
-def _page(given: Given, asked: _Questions, file: Path) -> str:
-    """Return the page of an answer."""
-    from rdmaprov.report import of_sizing
-
-    inputs = {name.replace("_", "-"): str(value) for name, value in given.items() if value}
-    head: dict[str, Any] = {
-        "verb": "explain sizing",
-        "site": "",
-        "limit": None,
-        "started": datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
-        "seconds": 0.0,
-        "verdict": "ok",
-        "exit_code": 0,
-        "rdmaprov": rdmaprov.__version__,
-        "nodes": {},
-    }
-    view = of_sizing.view(inputs, _sections(asked), _document(asked))
-    options = " ".join(shlex.quote(f"--{name}={value}") for name, value in inputs.items())
-    return page_text(head, view, f"rdmaprov explain sizing {options} --html {file}")
 
 
 def _sections(asked: _Questions) -> dict[str, SizingAnswer]:

@@ -7,7 +7,7 @@ from typing import IO
 
 import click
 
-from rdmaprov.cli.options import html_option, json_option, site_argument
+from rdmaprov.cli.options import json_option, site_argument
 from rdmaprov.cli.publish import publish_options
 
 
@@ -19,8 +19,7 @@ from rdmaprov.cli.publish import publish_options
 @site_argument
 @json_option
 @publish_options
-@html_option
-def history(site: Path, json_file: IO[str] | None, html_file: Path | None) -> int:
+def history(site: Path, json_file: IO[str] | None) -> int:
     """Show how SITE changed over all of its runs in runs/, without connecting to a node.
 
     Names measurements that changed, at once or gradually, by stage, node and rail, and what changed
@@ -29,4 +28,4 @@ def history(site: Path, json_file: IO[str] | None, html_file: Path | None) -> in
     """
     from rdmaprov.cli.history_run import show_history
 
-    return show_history(site, json_file, html_file)
+    return show_history(site, json_file)

@@ -77,13 +77,6 @@ roles_option = click.option(
     shell_complete=complete_roles,
     help="Run only these roles.  [default: all]",
 )
-html_option = click.option(
-    "--html",
-    "html_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a page to this file.",
-)
 json_option = click.option(
     "--json",
     "json_file",

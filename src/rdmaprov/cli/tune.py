@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -44,12 +43,6 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="How ranks are started.  [default: torch_runtime_launcher of SITE]",
 )
 @click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which must hold the nodes.")
-@click.option(
-    "--tuner-file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write gains of single sizes for NCCL's example tuner plugin."
-    "  [default: print them as variables of SITE]",
-)
 @wait_option("SITE")
 @json_option
 @password_options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +26,6 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
-from rdmaprov.runs.files import write_whole
 from rdmaprov.terminal import Line
 from rdmaprov.tuner.files import site_lines, site_tuner, tuner_file
 from rdmaprov.tuner.model import Trial, TunePlan, TuneResult
@@ -47,14 +45,12 @@ class _Answer:
         code: the exit code.
         lines: for a person.
         data: for --json.
-        tuner_text: the tuner file, empty if there is none.
 
     """
 
     code: ExitCode
     lines: list[str]
     data: dict[str, Any] = field(default_factory=dict)
-    tuner_text: str = ""
 
 
 def measure(
@@ -64,7 +60,6 @@ def measure(
     seed: int,
     launcher: str | None,
     slurm_job: str | None,
-    tuner_file: Path | None,
     wait_s: float,
     json_file: IO[str] | None,
     **passwords: Unpack[PasswordOptions],
@@ -78,7 +73,6 @@ def measure(
         head = Head("tune", site, limit, datetime.now(UTC), ready.waivers)
         with RunDirectory("tune", ready.mask, "trials.log") as directory:
             answer = _answer(ready, directory, wanted, seed, launcher or "", slurm_job or "")
-        answer.lines += _tuner_lines(answer.tuner_text, tuner_file)
         text = directory.write_results(_document(head, ready, answer))
         lines = map(Line, answer.lines)
         session.conclude(directory, text, lines, ready.screen, json_file)
@@ -152,10 +146,13 @@ def _compare(
     text = tuner_file(result.of_sizes, chosen, len(site.nodes), len(site.nodes) * site.per_node)
     data = {"backend": "nccl", "sizes": list(chosen), **result_as_data(result, trials)}
     lines = list(answer_lines(result, site_lines(result.of_fleet)))
+    if text:
+        lines.append("of single sizes, by NCCL's example tuner plugin; into the site:")
+        lines += site_tuner(text).splitlines()
     code = _code(result, trials)
     if code is ExitCode.UNKNOWN:
         lines = ["no job without a setting ended well. Run: rdmaprov accept SITE"]
-    return _Answer(code, lines, data, text)
+    return _Answer(code, lines, data)
 
 
 def _code(result: TuneResult, trials: list[tuple[NcclSetting, Trial | None]]) -> ExitCode:
@@ -163,12 +160,3 @@ def _code(result: TuneResult, trials: list[tuple[NcclSetting, Trial | None]]) ->
         return ExitCode.FAILED
     known = any(trial for setting, trial in trials if setting == DEFAULTS)
     return ExitCode.OK if known else ExitCode.UNKNOWN
-
-
-def _tuner_lines(text: str, path: Path | None) -> Iterator[str]:
-    if text and path is not None:
-        write_whole(path, text)
-        yield f"tuner file: {path}"
-    elif text:
-        yield "of single sizes, by NCCL's example tuner plugin; into the site:"
-        yield from site_tuner(text).splitlines()

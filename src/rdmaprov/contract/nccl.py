@@ -233,7 +233,7 @@ def _tuner(node: Node) -> Iterator[Violation]:
 
 def _tuner_lines(node: Node) -> Iterator[Violation]:
     if why := tuner_file_fault(node.get("nccl_tuner_config") or ""):
-        remedy = "write lines as rdmaprov tune --tuner-file does"
+        remedy = "write lines as rdmaprov tune prints them"
         yield Violation("nccl_tuner_config", why, remedy)
 
 

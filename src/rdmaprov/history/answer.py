@@ -21,7 +21,6 @@ from rdmaprov.history.site_runs import SiteRun
 from rdmaprov.history.standing import node_standing
 
 SCHEMA = 1
-_MOST_MOVED = 64  # that a page draws; our choice
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,6 @@ class History:
         troubles: each once.
         nodes: the newest states of each.
         fleet: the series of all nodes together, the largest size of each.
-        moved: the series of changes that hold for the worse, the first ones of each.
         newest: what the newest runs say.
         tracks: how many series there are.
 
@@ -55,7 +53,6 @@ class History:
     troubles: list[Seen]
     nodes: dict[str, dict[str, dict[str, object]]]
     fleet: list[Track]
-    moved: list[Track]
     newest: Newest
     tracks: int
 
@@ -111,7 +108,7 @@ def read_history(site: Path, runs: Path) -> History:
     began = time.time()
     with Index(runs).open() as connection:
         found = site_runs.site_runs(connection, site)
-        moved, fleet, worse, count = _follow(connection, found)
+        moved, fleet, count = _follow(connection, found)
         events = all_events(connection, found)
         changes.add_events(moved, events, found)
         return History(
@@ -125,7 +122,6 @@ def read_history(site: Path, runs: Path) -> History:
             seen_troubles(connection, found),
             node_standing(connection, found),
             fleet,
-            worse,
             newest_of(connection, found),
             count,
         )
@@ -133,20 +129,16 @@ def read_history(site: Path, runs: Path) -> History:
 
 def _follow(
     connection: sqlite3.Connection, runs: list[SiteRun]
-) -> tuple[list[SeriesChange], list[Track], list[Track], int]:
-    """Return the changes of all series, the fleet's series, those that fell, and how many exist."""
+) -> tuple[list[SeriesChange], list[Track], int]:
+    """Return the changes of all series, the fleet's series, and how many exist."""
     found: list[SeriesChange] = []
     fleet: dict[tuple[object, ...], Track] = {}
-    worse: list[Track] = []
     count = 0
     for track in changes.tracks(connection, runs):
         count += 1
-        own_changes = changes.changes_of(track)
-        found += own_changes
-        if len(worse) < _MOST_MOVED and any(each.is_worse and each.holds for each in own_changes):
-            worse.append(track)
+        found += changes.changes_of(track)
         own = track.series
         kind = own.stage, own.what, own.rail, own.scope
         if not own.node and (kind not in fleet or fleet[kind].series.bytes < own.bytes):
             fleet[kind] = track
-    return changes.gather(found), list(fleet.values()), worse, count
+    return changes.gather(found), list(fleet.values()), count

@@ -1,11 +1,11 @@
-"""A comparison of two runs as lines, as JSON, and as the content of a page."""
+"""A comparison of two runs as lines and as JSON."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rdmaprov
 from rdmaprov.bandwidth.sizes import format_size
@@ -14,24 +14,11 @@ from rdmaprov.history.comparison import Comparison, Measured, RunDifference
 from rdmaprov.history.digest import RunDigest
 from rdmaprov.history.events import short
 from rdmaprov.history.lines import amount
-from rdmaprov.report.drawing import DASHES, MARKERS, SERIES, draw_svg
-from rdmaprov.report.grid import grid
-from rdmaprov.report.model import Cell, Changes, Grid, Issue, Plot, Table, Tone, View
 from rdmaprov.runs.groups import label
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _MOST = 40  # lines of a kind; our choice
-_HEADLINES = {
-    ExitCode.OK: "Not worse",
-    ExitCode.FAILED: "Worse",
-    ExitCode.UNKNOWN: "Unknown",
-}
-_WORSE, _NOT_WORSE = Cell(Tone.BAD, "", "worse"), Cell(Tone.GOOD, "", "not worse")
-_SIGNS = ((Tone.BAD, "worse"), (Tone.GOOD, "not worse"))
 
 
 def document(found: Comparison, took_s: float) -> dict[str, Any]:
@@ -105,7 +92,7 @@ def _section(title: str, own: list[Line]) -> Iterator[Line]:
         yield Line(title)
         yield from own[:_MOST]
     if len(own) > _MOST:
-        yield Line(f"  and {len(own) - _MOST:,} more: see --json or --html")
+        yield Line(f"  and {len(own) - _MOST:,} more: see --json")
 
 
 def _line(each: RunDifference, total: int) -> Line:
@@ -149,91 +136,4 @@ def _value_text(several: list[Measured], total: int) -> str:
     return (
         f"{verdict}{own.stage}: {rail}{own.what}{size}{where}: {amount(middle.was, own.unit)}"
         f" → {amount(middle.now, own.unit)} ({100 * middle.share:+.0f} %)"
-    )
-
-
-def view(found: Comparison) -> View:
-    """Return the content of the page."""
-    total = len({**found.first.states, **found.second.states})
-    rows = [*_values(found, total)]
-    bad = [_text(each, total) for _, own in _sections(found) for each in own if each.is_worse]
-    bad += [line.text.strip() for line in rows if line.style]
-    sections = [(title, [_text(each, total) for each in own]) for title, own in _sections(found)]
-    sections.append(("measurements", [line.text.strip() for line in rows]))
-    return View(
-        headline=_HEADLINES[found.exit_code()],
-        summary=f"{_named(found.first)} → {_named(found.second)}",
-        grid=_grid(found),
-        issues=tuple(
-            Issue(Tone.BAD, "", text, "Look at what else differs below.", found.second.name, (), ())
-            for text in bad
-        ),
-        changes=tuple(
-            Changes(title, tuple((found.second.name, text) for text in own))
-            for title, own in sections
-            if own
-        ),
-        changes_title="What differs",
-        plots=tuple(_plots(found)),
-        files=(),
-    )
-
-
-def _grid(found: Comparison) -> Grid:
-    worse: dict[str, set[str]] = defaultdict(set)
-    for title, own in _sections(found):
-        for each in own:
-            for node in each.nodes if each.is_worse else ():
-                worse[node].add(title)
-    for value in found.measured:
-        if value.is_worse:
-            worse[value.series.node].add("measurements")
-    columns = ["states", "checks and findings", "measurements"]
-    cells = {
-        name: tuple(_WORSE if title in worse[name] else _NOT_WORSE for title in columns)
-        for name in found.second.states
-    }
-    return grid("kind", columns, cells, _SIGNS)
-
-
-def _plots(found: Comparison) -> Iterator[Plot]:
-    own = [each for each in found.measured if each.series.bytes]
-    if own:
-        head = ("measurement", "size", found.first.name, found.second.name, "change")
-        words = f"{quantity(len(own), 'size')}: those of both runs"
-        picture = draw_svg("sizes", (9, 3.8), lambda axes: _draw(axes, own))
-        yield Plot("sizes", "By size", picture, words, words, Table(head, tuple(map(_row, own))))
-
-
-def _draw(axes: Axes, own: list[Measured]) -> None:
-    curves: dict[str, list[Measured]] = defaultdict(list)
-    for each in own:
-        curves[_what(each)].append(each)
-    for number, (name, several) in enumerate(list(curves.items())[: len(SERIES)]):
-        several.sort(key=lambda each: each.series.bytes)
-        sizes = [each.series.bytes for each in several]
-        colour, mark = SERIES[number], MARKERS[number]
-        before, after = [each.was for each in several], [each.now for each in several]
-        axes.plot(sizes, before, color=colour, linestyle=DASHES[1], label=f"{name}, first run")
-        axes.plot(sizes, after, color=colour, marker=mark, markersize=4, label=f"{name}, second")
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(lambda size, _: format_size(round(size)))
-    axes.set_xlabel("message size")
-    axes.set_ylabel("busbw (GB/s)")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-
-
-def _what(each: Measured) -> str:
-    rail = each.series.rail
-    return f"rail {rail}: {each.series.what}" if rail is not None else each.series.what
-
-
-def _row(each: Measured) -> tuple[str, ...]:
-    own = each.series
-    return (
-        _what(each),
-        format_size(own.bytes),
-        amount(each.was, own.unit),
-        amount(each.now, own.unit),
-        f"{100 * each.share:+.1f} %",
     )

@@ -17,7 +17,7 @@ from rdmaprov.runs.groups import fold_names, label
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity, some
 
-_MOST = 20  # of a kind; our choice: --json and --html have all
+_MOST = 20  # of a kind; our choice: --json has all
 _BAD, _ODD = "red", "yellow"
 
 
@@ -76,7 +76,7 @@ def day(run: SiteRun) -> str:
 def _limited(lines: list[Line], which: str) -> Iterator[Line]:
     yield from lines[:_MOST]
     if len(lines) > _MOST:
-        yield Line(f"  and {len(lines) - _MOST:,} {which or 'more'}: see --json or --html")
+        yield Line(f"  and {len(lines) - _MOST:,} {which or 'more'}: see --json")
 
 
 def _change(each: SeriesChange, total: int) -> Iterator[Line]:

@@ -136,7 +136,6 @@ class Plot:
         words: what it shows, for screen readers.
         note: the caption.
         table: its numbers.
-        is_table: whether the numbers are all that there is, and no picture is missing.
 
     """
 
@@ -146,7 +145,6 @@ class Plot:
     words: str
     note: str
     table: Table
-    is_table: bool = False
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,6 @@ class TestIndex:
     [
         ([], "Missing argument 'SITE'"),
         (["inventory/other"], "has no run of inventory/other"),
-        ([SITE, "--html", "."], "is a directory"),
         ([SITE, "more"], "unexpected extra argument"),
         ([SITE, "--since", "x"], "No such option"),
     ],
@@ -154,7 +153,6 @@ def test_wrong_usage_is_refused(words, says, place, capsys):
     fleet_runs.keep(place, fleet_runs.acceptance(1))
     assert run(["history", *words]) == ExitCode.USAGE
     assert says in capsys.readouterr().err
-    assert not list(place.glob("*.html"))
 
 
 def test_site_with_runs_is_hinted_at(place, capsys):

@@ -92,14 +92,6 @@ def test_check_that_fails_now_is_new(place, capsys):
     assert "gone: gpu1 ens1: running: MTU is 1500, expected 9000" in text
 
 
-def test_page_has_the_sizes_and_the_setting(place, capsys):
-    assert run(["compare", ONE, OTHER, "--html", "page.html"]) == ExitCode.FAILED
-    page = (place / "page.html").read_text()
-    assert "580.65.06" in page
-    assert "64 MiB" in page
-    assert "page: page.html" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
