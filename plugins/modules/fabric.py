@@ -18,10 +18,10 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.fabric
-  - rdmaprov.node.rails
-  - rdmaprov.node.guard
-  - rdmaprov.node.links
+  - rdmaprov.node.options.fabric
+  - rdmaprov.node.options.rails
+  - rdmaprov.node.options.guard
+  - rdmaprov.node.options.links
   - rdmaprov.node.plan
 """
 

@@ -17,7 +17,7 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.hugepages
+  - rdmaprov.node.options.hugepages
   - rdmaprov.node.plan
 """
 

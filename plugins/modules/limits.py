@@ -14,7 +14,7 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.limits
+  - rdmaprov.node.options.limits
   - rdmaprov.node.plan
 """
 

@@ -16,8 +16,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.mlx5
-  - rdmaprov.node.rails
+  - rdmaprov.node.options.mlx5
+  - rdmaprov.node.options.rails
   - rdmaprov.node.plan
 """
 

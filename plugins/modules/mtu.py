@@ -14,10 +14,10 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.mtu
-  - rdmaprov.node.rails
-  - rdmaprov.node.guard
-  - rdmaprov.node.links
+  - rdmaprov.node.options.mtu
+  - rdmaprov.node.options.rails
+  - rdmaprov.node.options.guard
+  - rdmaprov.node.options.links
   - rdmaprov.node.plan
 """
 

@@ -17,8 +17,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.nccl
-  - rdmaprov.node.rails
+  - rdmaprov.node.options.nccl
+  - rdmaprov.node.options.rails
   - rdmaprov.node.plan
 """
 

@@ -19,7 +19,7 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.ofed
+  - rdmaprov.node.options.ofed
   - rdmaprov.node.plan
 """
 

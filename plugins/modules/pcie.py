@@ -15,8 +15,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.pcie
-  - rdmaprov.node.rails
+  - rdmaprov.node.options.pcie
+  - rdmaprov.node.options.rails
   - rdmaprov.node.plan
 """
 

@@ -13,8 +13,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.peermem
-  - rdmaprov.node.rails
+  - rdmaprov.node.options.peermem
+  - rdmaprov.node.options.rails
   - rdmaprov.node.plan
 """
 

@@ -16,9 +16,9 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.roce_qos
-  - rdmaprov.node.rails
-  - rdmaprov.node.guard
+  - rdmaprov.node.options.roce_qos
+  - rdmaprov.node.options.rails
+  - rdmaprov.node.options.guard
   - rdmaprov.node.plan
 """
 

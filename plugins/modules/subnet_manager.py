@@ -15,8 +15,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.subnet_manager
-  - rdmaprov.node.rails
+  - rdmaprov.node.options.subnet_manager
+  - rdmaprov.node.options.rails
   - rdmaprov.node.plan
 """
 

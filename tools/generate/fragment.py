@@ -1,43 +1,49 @@
-"""The documentation of a role's module's options, as a fragment that the module extends."""
+"""The documentation of the modules' options, as fragments that the modules extend."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tools.generate.arguments import SHARED, Argument, shared_argument
 from tools.generate.dump import block
 
-_TEXT = '''"""Options of {whose}. Written by `make generate`; changes here are lost."""
+_HEAD = '''"""Options of the modules. Written by `make generate`; changes here are lost."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The options."""
-
-    DOCUMENTATION = r"""
+    """The options, by module, and those that several modules have."""
+'''
+_FRAGMENT = '''
+    {name} = r"""
 {options}"""
 '''
+_WIDTH = 82  # PyYAML breaks behind the word that passes it
 
 
-def text(name: str, module: Mapping[str, Argument]) -> str:
-    """Return the file of a module's fragment."""
+def text(modules: Mapping[str, Mapping[str, Argument]]) -> str:
+    """Return the file of all fragments."""
+    found = {name: _own(module) for name, module in modules.items()}
+    for name, options in SHARED.items():
+        found[name] = {each: _entry(shared_argument(each, modules).spec, {}) for each in options}
+    return _HEAD + "".join(
+        _FRAGMENT.format(name=name.upper(), options=block({"options": options}, _WIDTH))
+        for name, options in found.items()
+    )
+
+
+def _own(module: Mapping[str, Argument]) -> dict[str, Any]:
+    """Return the options that only this module has."""
     own = {argument.variable: f"O({option})" for option, argument in module.items()}
     elsewhere = {option for options in SHARED.values() for option in options}
-    options = {
+    return {
         option: _entry(argument.spec, own)
         for option, argument in module.items()
         if option not in elsewhere
     }
-    return _TEXT.format(whose=f"the module {name}", options=block({"options": options}))
-
-
-def shared_text(names: Sequence[str], modules: Mapping[str, Mapping[str, Argument]]) -> str:
-    """Return the file of a fragment that has options of several modules."""
-    options = {name: _entry(shared_argument(name, modules).spec, {}) for name in names}
-    return _TEXT.format(whose="several modules", options=block({"options": options}))
 
 
 def _entry(spec: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from plugins.module_utils.roles import ORDER
 from tools.generate import arguments, defaults, fragment, readme
-from tools.generate.arguments import SHARED
 from tools.generate.role import read_role
 
 from rdmaprov.acceptance.stage_report import STAGES
@@ -30,10 +29,7 @@ def outputs() -> dict[Path, str]:
         page = role.path / "README.md"
         found[page] = readme.text(role, page.read_text())
     modules = {name: arguments.of_module(roles[name], options, derived) for name in ORDER}
-    for name, module in modules.items():
-        found[PLUGINS / "doc_fragments" / f"{name}.py"] = fragment.text(name, module)
-    for name, shared in SHARED.items():
-        found[PLUGINS / "doc_fragments" / f"{name}.py"] = fragment.shared_text(shared, modules)
+    found[PLUGINS / "doc_fragments" / "options.py"] = fragment.text(modules)
     found[PLUGINS / "module_utils" / "argument_specs.py"] = arguments.text(modules)
     for name in SCHEMAS:
         page = ROOT / "docs" / name
