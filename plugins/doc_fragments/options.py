@@ -68,9 +68,9 @@ options:
     required: true
     choices: [roce, infiniband]
   ipoib:
-    description: 'Whether the rails'' IPoIB network devices are used. With false, their
-      state, MTU and files are left alone and not judged: RDMA does not need them. Used
-      on InfiniBand only.'
+    description: 'Whether the rails'' IPoIB network devices are used. With false,
+      their state, MTU and files are left alone and not judged: RDMA does not need
+      them. Used on InfiniBand only.'
     type: bool
     default: true
   ipoib_mode:
@@ -95,8 +95,9 @@ options:
     type: int
     default: 0
   source_routing:
-    description: Set up one routing table for each rail, so that replies leave on the
-      rail that received the request. ARP then answers only for the rail's own address.
+    description: Set up one routing table for each rail, so that replies leave on
+      the rail that received the request. ARP then answers only for the rail's own
+      address.
     type: bool
     default: true
   routing_table_base:
@@ -118,8 +119,8 @@ options:
     type: dict
     default: {}
   initramfs:
-    description: Whether to rebuild the initramfs after a change; auto rebuilds it if
-      it contains the module.
+    description: Whether to rebuild the initramfs after a change; auto rebuilds it
+      if it contains the module.
     type: str
     choices: [auto, always, never]
     default: auto
@@ -142,8 +143,8 @@ options:
     choices: [roce, gpudirect, no-vfs, host-dcbx, firmware-dcbx, weka]
     default: []
   firmware_version:
-    description: Firmware version required on all rails, such as 28.43.2026; empty accepts
-      any. The role checks the version and does not burn firmware.
+    description: Firmware version required on all rails, such as 28.43.2026; empty
+      accepts any. The role checks the version and does not burn firmware.
     type: str
     default: ''
 """
@@ -162,8 +163,9 @@ options:
     type: str
     required: true
   subnet_rails:
-    description: Rails whose subnets are managed, one manager for each. Where all rails
-      are one subnet, one rail is enough; where planes are apart, name one rail of each.
+    description: Rails whose subnets are managed, one manager for each. Where all
+      rails are one subnet, one rail is enough; where planes are apart, name one rail
+      of each.
     type: list
     elements: int
     default: [0]
@@ -189,8 +191,8 @@ options:
     default: []
   partition_keys:
     description: Partition keys (P_Keys) that the subnet manager must give the rails'
-      ports, in quotes, the one of NCCL's data first. "0x8001" is full membership of
-      partition 1, "0x0001" limited. Empty accepts any. Used on InfiniBand only.
+      ports, in quotes, the one of NCCL's data first. "0x8001" is full membership
+      of partition 1, "0x0001" limited. Empty accepts any. Used on InfiniBand only.
     type: list
     elements: str
     default: []
@@ -255,8 +257,8 @@ options:
     type: int
     default: 0
   per_numa_node_512m:
-    description: Number of 512 MiB hugepages on NUMA node 0, 1 and so on. Use this or
-      O(count_512m).
+    description: Number of 512 MiB hugepages on NUMA node 0, 1 and so on. Use this
+      or O(count_512m).
     type: list
     elements: int
     default: []
@@ -266,8 +268,8 @@ options:
     type: int
     default: 0
   per_numa_node_16g:
-    description: Number of 16 GiB hugepages on NUMA node 0, 1 and so on. Use this or
-      O(count_16g).
+    description: Number of 16 GiB hugepages on NUMA node 0, 1 and so on. Use this
+      or O(count_16g).
     type: list
     elements: int
     default: []
@@ -285,9 +287,9 @@ options:
     choices: [keep, 2M, 512M, 1G, 16G]
     default: keep
   unlisted:
-    description: Hugepages of a size for which the site asks for none. keep leaves them
-      to whoever allocated them, as well as hugepagesz and hugepages on the kernel command
-      line unless the site asks for 1 GiB or 16 GiB pages. free frees them.
+    description: Hugepages of a size for which the site asks for none. keep leaves
+      them to whoever allocated them, as well as hugepagesz and hugepages on the kernel
+      command line unless the site asks for 1 GiB or 16 GiB pages. free frees them.
     type: str
     choices: [keep, free]
     default: keep
@@ -306,8 +308,8 @@ options:
     choices: [auto, nvidia-peermem, dmabuf, 'off']
     required: true
   gpu_module:
-    description: Flavour of the nvidia kernel module. If set, it is verified, and dma-buf
-      is checked against it.
+    description: Flavour of the nvidia kernel module. If set, it is verified, and
+      dma-buf is checked against it.
     type: str
 """
 
@@ -319,9 +321,9 @@ options:
     required: true
     choices: [roce, infiniband]
   ipoib:
-    description: 'Whether the rails'' IPoIB network devices are used. With false, their
-      state, MTU and files are left alone and not judged: RDMA does not need them. Used
-      on InfiniBand only.'
+    description: 'Whether the rails'' IPoIB network devices are used. With false,
+      their state, MTU and files are left alone and not judged: RDMA does not need
+      them. Used on InfiniBand only.'
     type: bool
     default: true
   ipoib_mode:
@@ -363,20 +365,21 @@ options:
     default: refuse
   backend:
     description: 'Tool that sets QoS: dcb of iproute2, or mlnx_qos. With auto, mlnx_qos
-      is used only for what dcb cannot set. keep changes nothing, where the image, a
-      hypervisor or another tool sets QoS; validate still checks that it is the site''s.'
+      is used only for what dcb cannot set. keep changes nothing, where the image,
+      a hypervisor or another tool sets QoS; validate still checks that it is the
+      site''s.'
     type: str
     choices: [auto, dcb, mlnx_qos, keep]
     default: auto
   trust:
-    description: Packet field that determines the priority. RoCE data is marked by DSCP;
-      the tag of a VLAN rail can carry the priority instead, as nccl_ib_sl.
+    description: Packet field that determines the priority. RoCE data is marked by
+      DSCP; the tag of a VLAN rail can carry the priority instead, as nccl_ib_sl.
     type: str
     choices: [dscp, pcp]
     default: dscp
   dscp_priorities:
-    description: DSCP to priority; other DSCPs keep the default, their upper three bits.
-      The role sets all 64 entries.
+    description: DSCP to priority; other DSCPs keep the default, their upper three
+      bits. The role sets all 64 entries.
     type: dict
     required: true
   pfc_priorities:
@@ -412,9 +415,9 @@ options:
     type: dict
     default: {}
   cable_length_m:
-    description: Cable length, from which the driver calculates the PFC thresholds of
-      the buffers in O(buffer_bytes) and O(priority_buffer). Without those it has no
-      effect.
+    description: Cable length, from which the driver calculates the PFC thresholds
+      of the buffers in O(buffer_bytes) and O(priority_buffer). Without those it has
+      no effect.
     type: int
     default: 7
   ecn_priorities:
@@ -424,13 +427,13 @@ options:
     elements: int
     required: true
   cnp_dscp:
-    description: DSCP of congestion notification packets (CNPs), 0 to 63. Used on RoCE
-      only.
+    description: DSCP of congestion notification packets (CNPs), 0 to 63. Used on
+      RoCE only.
     type: int
     default: 48
   cnp_priority:
-    description: Priority of congestion notification packets (CNPs), 0 to 7. Must differ
-      from fabric_lossless_priority. Used on RoCE only.
+    description: Priority of congestion notification packets (CNPs), 0 to 7. Must
+      differ from fabric_lossless_priority. Used on RoCE only.
     type: int
     default: 6
   dcqcn:
@@ -504,14 +507,14 @@ options:
     PCIE = r"""
 options:
   max_read_request_bytes:
-    description: PCIe maximum read request size of the rails' NICs; keep leaves it unchanged,
-      as a virtual function's host sets it.
+    description: PCIe maximum read request size of the rails' NICs; keep leaves it
+      unchanged, as a virtual function's host sets it.
     type: str
     choices: ['128', '256', '512', '1024', '2048', '4096', keep]
     default: '4096'
   acs_redirect:
-    description: 'ACS redirect from GPUs to NICs, other GPUs and NVMe drives below one
-      PCIe switch: off lets them communicate directly, keep leaves it unchanged.'
+    description: 'ACS redirect from GPUs to NICs, other GPUs and NVMe drives below
+      one PCIe switch: off lets them communicate directly, keep leaves it unchanged.'
     type: str
     choices: ['off', keep]
     required: true
@@ -528,8 +531,8 @@ options:
     choices: ['off', 'on', keep]
     default: 'off'
   irq_affinity:
-    description: 'CPUs for the rails'' interrupts: local uses those of the rail''s NUMA
-      node, keep leaves them unchanged.'
+    description: 'CPUs for the rails'' interrupts: local uses those of the rail''s
+      NUMA node, keep leaves them unchanged.'
     type: str
     choices: [local, keep]
     default: local
@@ -548,13 +551,13 @@ options:
     required: true
     choices: [roce, infiniband]
   version:
-    description: NCCL version of the jobs. It decides which variables exist. Quote it,
-      or YAML reads a number.
+    description: NCCL version of the jobs. It decides which variables exist. Quote
+      it, or YAML reads a number.
     type: str
     default: '2.30'
   ib_hca:
-    description: NCCL_IB_HCA, the RDMA devices for NCCL, by exact name. Empty uses the
-      devices of O(rails), as found on the node.
+    description: NCCL_IB_HCA, the RDMA devices for NCCL, by exact name. Empty uses
+      the devices of O(rails), as found on the node.
     type: list
     elements: str
     default: []
@@ -576,26 +579,27 @@ options:
   sharp:
     description: Whether the switches are to reduce (SHARP). wanted has NCCL use CollNet,
       and rdmaprov accept fails if it does not; off judges nothing. It needs an aggregation
-      manager beside the subnet manager, and NCCL's SHARP plugin in the jobs. Used on
-      InfiniBand only.
+      manager beside the subnet manager, and NCCL's SHARP plugin in the jobs. Used
+      on InfiniBand only.
     type: str
     choices: ['off', wanted]
     default: 'off'
   adaptive_routing:
-    description: Whether NCCL's transfers are to allow adaptive routing, by which switches
-      choose a port for each packet. on and off set NCCL_IB_ADAPTIVE_ROUTING; auto leaves
-      it to NCCL, which allows it on InfiniBand alone. The subnet manager turns it on
-      for service levels, of which fabric_service_level must be one.
+    description: Whether NCCL's transfers are to allow adaptive routing, by which
+      switches choose a port for each packet. on and off set NCCL_IB_ADAPTIVE_ROUTING;
+      auto leaves it to NCCL, which allows it on InfiniBand alone. The subnet manager
+      turns it on for service levels, of which fabric_service_level must be one.
     type: str
     choices: [auto, 'on', 'off']
     default: auto
   ib_gid_index:
-    description: NCCL_IB_GID_INDEX. With -1, NCCL 2.21 and later choose the GID by O(ib_address_family),
-      which still works after the index changes.
+    description: NCCL_IB_GID_INDEX. With -1, NCCL 2.21 and later choose the GID by
+      O(ib_address_family), which still works after the index changes.
     type: int
     default: -1
   ib_address_family:
-    description: NCCL_IB_ADDR_FAMILY, the address family by which NCCL chooses the GID.
+    description: NCCL_IB_ADDR_FAMILY, the address family by which NCCL chooses the
+      GID.
     type: str
     choices: [ipv4, ipv6]
     required: true
@@ -606,7 +610,8 @@ options:
     default: ''
   socket_ifname:
     description: NCCL_SOCKET_IFNAME, the network devices for NCCL's bootstrap, such
-      as =eth0, eth or ^docker. Empty lets NCCL choose. RDMA device names are not valid.
+      as =eth0, eth or ^docker. Empty lets NCCL choose. RDMA device names are not
+      valid.
     type: str
     default: ''
   cross_nic:
@@ -616,9 +621,9 @@ options:
     choices: [0, 1, 2]
     required: true
   tuner_plugin:
-    description: NCCL_TUNER_PLUGIN, the name or absolute path of a tuner plugin's library,
-      such as example for libnccl-tuner-example.so. Empty sets none. rdmaprov does not
-      install it.
+    description: NCCL_TUNER_PLUGIN, the name or absolute path of a tuner plugin's
+      library, such as example for libnccl-tuner-example.so. Empty sets none. rdmaprov
+      does not install it.
     type: str
     default: ''
   tuner_config:
@@ -643,8 +648,8 @@ options:
     TORCH_RUNTIME = r"""
 options:
   kind:
-    description: 'Source of torch: an existing interpreter, a virtual environment, a
-      container image, or none to manage nothing.'
+    description: 'Source of torch: an existing interpreter, a virtual environment,
+      a container image, or none to manage nothing.'
     type: str
     choices: [interpreter, venv, container, none]
     default: venv
@@ -653,12 +658,14 @@ options:
     type: str
     default: /usr/bin/python3
   directory:
-    description: Path of the virtual environment. It is a link to the directory in use.
+    description: Path of the virtual environment. It is a link to the directory in
+      use.
     type: str
     default: /opt/rdmaprov/torch
   requirements:
-    description: Packages, each pinned with ==. An existing interpreter must have these
-      versions. With --hash=sha256:... after each, pip installs only matching files.
+    description: Packages, each pinned with ==. An existing interpreter must have
+      these versions. With --hash=sha256:... after each, pip installs only matching
+      files.
     type: list
     elements: str
     default: [torch==2.13.0]
@@ -702,10 +709,10 @@ options:
         description: Address with prefix length, such as 198.18.0.1/24 or fd00::1/64.
         type: str
       gateway:
-        description: Router of the rail's subnet. With a gateway, rail i can have a
-          subnet of its own in each rack; without one, all nodes share one subnet on
-          rail i. A link-local router, such as fe80::1 or 169.254.0.1, and any router
-          of a /32 or /128 address are reached over the link itself.
+        description: Router of the rail's subnet. With a gateway, rail i can have
+          a subnet of its own in each rack; without one, all nodes share one subnet
+          on rail i. A link-local router, such as fe80::1 or 169.254.0.1, and any
+          router of a /32 or /128 address are reached over the link itself.
         type: str
       gpus:
         description: Indexes of the GPUs that use this rail. GPUs can share several
@@ -724,29 +731,30 @@ options:
         type: int
         choices: [10, 25, 40, 50, 56, 100, 200, 400, 800]
       vlan:
-        description: The network device is a VLAN, whose tag carries the priority (PCP).
+        description: The network device is a VLAN, whose tag carries the priority
+          (PCP).
         type: bool
         default: false
       rdma:
-        description: RDMA device of the rail, such as mlx5_0, as InfiniBand's node descriptions
-          have it. rdmaprov subnet finds the rail's port by it. Without it, rail i has
-          the i-th of the device names that most nodes have in the subnet. A rail with
-          neither netdev nor pci is found by it on the node, too; prefer pci, as the
-          kernel counts mlx5_0, mlx5_1, … anew when a card is missing. Used on InfiniBand
-          only.
+        description: RDMA device of the rail, such as mlx5_0, as InfiniBand's node
+          descriptions have it. rdmaprov subnet finds the rail's port by it. Without
+          it, rail i has the i-th of the device names that most nodes have in the
+          subnet. A rail with neither netdev nor pci is found by it on the node, too;
+          prefer pci, as the kernel counts mlx5_0, mlx5_1, … anew when a card is missing.
+          Used on InfiniBand only.
         type: str
       leaf:
         description: Leaf switch of the rail, by its node description on InfiniBand
-          and by the name that it announces by LLDP on RoCE, such as leaf01, or a template
-          of fabric_leaf. rdmaprov subnet and rdmaprov validate name a rail that is
-          on another one. Without it, the nodes with one fabric_leaf must have the rail
-          on one switch.
+          and by the name that it announces by LLDP on RoCE, such as leaf01, or a
+          template of fabric_leaf. rdmaprov subnet and rdmaprov validate name a rail
+          that is on another one. Without it, the nodes with one fabric_leaf must
+          have the rail on one switch.
         type: str
       switch_port:
         description: Port of the leaf, by the ID or the description that the switch
           announces by LLDP, such as swp1 or Ethernet1/1; of a bond, that of one of
-          its ports. rdmaprov validate names a rail that is on another one. Needs leaf.
-          Used on RoCE only.
+          its ports. rdmaprov validate names a rail that is on another one. Needs
+          leaf. Used on RoCE only.
         type: str
       pkeys:
         description: Partition keys of the rail's port, if they differ from fabric_partition_keys.
@@ -755,28 +763,28 @@ options:
         elements: str
       ipoib_pkey:
         description: Partition key, in quotes, such as "0x8002", with which the rail's
-          network device is the IPoIB interface of that partition. netdev, pci or rdma
-          names the port, and the role makes PARENT.8002 over the port's own IPoIB device,
-          now and at boot. Used on InfiniBand with fabric_ipoib only.
+          network device is the IPoIB interface of that partition. netdev, pci or
+          rdma names the port, and the role makes PARENT.8002 over the port's own
+          IPoIB device, now and at boot. Used on InfiniBand with fabric_ipoib only.
         type: str
       subnet_prefix:
         description: Subnet prefix of the rail's subnet, in quotes, as opensm's subnet_prefix
-          has it, such as "0xfec0000000000001". Without it, the rail must have the same
-          one on all nodes. Used on InfiniBand only.
+          has it, such as "0xfec0000000000001". Without it, the rail must have the
+          same one on all nodes. Used on InfiniBand only.
         type: str
 """
 
     GUARD = r"""
 options:
   guard_allowed_netdevs:
-    description: Network devices that may be changed although the management path, the
-      default gateway or storage over the network uses them.
+    description: Network devices that may be changed although the management path,
+      the default gateway or storage over the network uses them.
     type: list
     elements: str
     default: []
   guard_revert_s:
-    description: Seconds until a change to the management path is reverted, unless a
-      new connection confirms it.
+    description: Seconds until a change to the management path is reverted, unless
+      a new connection confirms it.
     type: int
     default: 60
 """

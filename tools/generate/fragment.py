@@ -21,7 +21,6 @@ _FRAGMENT = '''
     {name} = r"""
 {options}"""
 '''
-_WIDTH = 82  # PyYAML breaks behind the word that passes it
 
 
 def text(modules: Mapping[str, Mapping[str, Argument]]) -> str:
@@ -30,7 +29,7 @@ def text(modules: Mapping[str, Mapping[str, Argument]]) -> str:
     for name, options in SHARED.items():
         found[name] = {each: _entry(shared_argument(each, modules).spec, {}) for each in options}
     return _HEAD + "".join(
-        _FRAGMENT.format(name=name.upper(), options=block({"options": options}, _WIDTH))
+        _FRAGMENT.format(name=name.upper(), options=block({"options": options}))
         for name, options in found.items()
     )
 
