@@ -18,7 +18,7 @@ from ansible.cli import CLI
 from ansible.parsing.dataloader import DataLoader
 from tests.unit.helpers.sites import GOOD, write
 
-from rdmaprov.cli.password_pipe import password_pipe
+from rdmaprov.cli.passwords import password_pipe
 from rdmaprov.inventory.password_file import read_password
 from rdmaprov.runner import run_ansible
 

@@ -11,7 +11,7 @@ import pytest
 from tests.program import call
 from tests.unit.helpers.sites import GOOD, write
 
-from rdmaprov.cli.schedule_units import ScheduledVerb
+from rdmaprov.cli.schedule_run import ScheduledVerb
 from rdmaprov.exit_codes import ExitCode
 
 ANALYZE = shutil.which("systemd-analyze")

@@ -3,27 +3,125 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Unpack
 
+from rdmaprov.apply import summary
+from rdmaprov.apply.run import ApplyRequest
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.passwords import provide_passwords
-from rdmaprov.cli.replace_looks import Looks
-from rdmaprov.cli.replace_plan import show_plan
+from rdmaprov.cli.replace_looks import (
+    Looks,
+    difference_lines,
+    differences,
+    key_lines,
+    machine_lines,
+)
 from rdmaprov.cli.replace_proofs import Proofs
 from rdmaprov.cli.replace_work import Asked, Work
 from rdmaprov.cli.site_lock import site_lock
+from rdmaprov.discover import reach
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.replace import hardware
+from rdmaprov.probe.ansible_targets import Targets
+from rdmaprov.replace import hardware, host_key
 from rdmaprov.replace.journal import Journal, journal_directory
-from rdmaprov.replace.machine import ACCEPT, APPLY, PROOFS, VALIDATE, Replacement, Step, Stopped
+from rdmaprov.replace.machine import (
+    ACCEPT,
+    APPLY,
+    PROOFS,
+    VALIDATE,
+    Replacement,
+    Step,
+    Stopped,
+    runs_elsewhere,
+)
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.choice import choose_scheduler, choose_witness_scheduler, wait_s
+from rdmaprov.scheduler.service import is_foreign
 from rdmaprov.terminal import Line
+from rdmaprov.words import duration
+
+
+def show_plan(work: Work) -> ExitCode:
+    """Print what would be done; return OK, or why it would stop."""
+    steps: tuple[Callable[[Work], Iterator[str]], ...] = (_drain, _proofs, _witnesses)
+    known = True
+    targets = Targets(work.ready.given.become)
+    for node in work.asked.nodes:
+        key = host_key.look(targets.of(node, work.ready.fleet.variables(node)))
+        known = known and (key is None or key.is_known)
+        if key is not None:
+            _show(work, "host key", _key(node, key))
+    code = _read(work) if known else ExitCode.UNKNOWN
+    for step in steps:
+        _show(work, step.__name__.lstrip("_"), step(work))
+    return code
+
+
+def _key(node: str, key: host_key.HostKey) -> Iterator[str]:
+    if key.is_known:
+        yield f"{node}: {key.fingerprint} is known"
+        return
+    yield from key_lines(node, key)
+    yield f"{node}: you would be asked, or pass --host-key; nothing is read from it before"
+
+
+def _read(work: Work) -> ExitCode:
+    """Show how machines differ, and what apply would change."""
+    site, nodes, ready = work.asked.site, work.asked.nodes, work.replaced
+    answers = reach.read_nodes(site, nodes, ready.arguments)
+    for node in nodes:
+        if node not in answers.facts:
+            why = ready.mask.text(answers.failures.get(node, "no answer"))
+            _show(work, "compare", iter([f"{node}: {why}"]))
+            return ExitCode.UNKNOWN
+    work.facts.update(answers.facts)
+    _show(work, "compare", machine_lines(work, nodes))
+    _show(work, "compare", difference_lines(differences(work, nodes)))
+    request = ApplyRequest(
+        "plan", site, nodes, ",".join(nodes), (), {}, ready.arguments, ready.waivers
+    )
+    with session.start_run(request, ready) as run:
+        planned = run.run_playbook("plan")
+        lines = summary.plan_lines(planned, diffs=False)
+        code = session.finish(run, planned, lines, ready.screen, None)
+    return ExitCode.OK if code is ExitCode.PENDING else code
+
+
+def _drain(work: Work) -> Iterator[str]:
+    limit = duration(wait_s(work.replaced.fleet.nodes))
+    found = work.scheduler.status(work.asked.nodes)
+    elsewhere = runs_elsewhere(found, "replace", work.journal)
+    for node, status in found.items():
+        if node in elsewhere:
+            yield f"{node}: {elsewhere[node].text}"
+        elif is_foreign(status):
+            yield f"{node}: {status.text}: stays so, and is not resumed without --take-over"
+        elif status.is_empty:
+            yield f"{node}: {status.text}: nothing runs there"
+        else:
+            yield f"{node}: {status.text}: drained, then up to {limit} for jobs to end"
+
+
+def _proofs(work: Work) -> Iterator[str]:
+    for node in work.asked.nodes:
+        left = [step for step in PROOFS if not work.journal.has(node, step)]
+        yield f"{node}: {', '.join(left) or 'none; all were passed before'}"
+
+
+def _witnesses(work: Work) -> Iterator[str]:
+    yield fold_names(work.witnesses()) or "none is known good and idle: it would stop at accept"
+
+
+def _show(work: Work, step: str, lines: Iterator[str]) -> None:
+    for line in lines:
+        work.ready.screen.show(Line(f"{step}: {line}"))
+
 
 _KEY = re.compile(r"(?:([^=]+)=)?(SHA256:[A-Za-z0-9+/]{43})=?")
 

@@ -6,6 +6,7 @@ import re
 import socket
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,9 +16,11 @@ from typing import IO, Unpack
 
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
-from rdmaprov.cli.subnet_site_view import site_lines
+from rdmaprov.cli.subnet_view import pattern_lines, size_of
 from rdmaprov.cli.verbosity import meter
 from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 from rdmaprov.probe.fleet import open_probe
 from rdmaprov.probe.session import Limits
 from rdmaprov.problem import display_path, printable
@@ -33,7 +36,49 @@ from rdmaprov.site_subnet.plan import SubnetPlan, host_keys, plan_of
 from rdmaprov.site_subnet.result import findings_data, nodes_data, subnets_data
 from rdmaprov.site_subnet.sharp_job import SharpJob, sharp_jobs
 from rdmaprov.subnet.collect import require_new
+from rdmaprov.subnet.problem import level, where, word
 from rdmaprov.terminal import Line
+from rdmaprov.words import quantity
+
+_MOST_SHOWN = 20  # findings of one kind; results.json has all
+_WORDS = {ExitCode.OK: "healthy", ExitCode.FAILED: "wrong", ExitCode.UNKNOWN: "unknown"}
+
+
+def site_lines(found: SiteAssessment, gathered: Gathered) -> Iterator[str]:
+    """Yield the problems, the load of each pattern, and the verdict in the last line."""
+    plan = found.plan
+    yield from _finding_lines(found.findings)
+    for device, assessment in gathered.subnets.items():
+        if len(gathered.subnets) > 1:
+            yield f"subnet of {device}: {size_of(assessment)}"
+        yield from pattern_lines(assessment)
+    rails = quantity(len(plan.rails), "rail")
+    there = [size_of(each) for each in found.subnets] if len(found.subnets) == 1 else []
+    parts = [f"{quantity(len(plan.nodes), 'node')}, {rails}", *there]
+    where = f"; read from {gathered.host}" if gathered.host else "; nothing was read"
+    yield f"{_WORDS[found.exit_code]}: {'; '.join(parts)}{where}"
+
+
+def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    kinds: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for each in findings:
+        kinds[level(each), word(each)].append(each)
+    for (state, kind), own in kinds.items():
+        for each in own[:_MOST_SHOWN]:
+            yield printable(f"{state}: {kind}: {_sentence(each)}")
+        if len(own) > _MOST_SHOWN:
+            yield f"… and {len(own) - _MOST_SHOWN:,} more of this kind; results.json has all"
+
+
+def _sentence(finding: Finding) -> str:
+    """Return what is wrong, after the rail of the site and the end of the link."""
+    port = "" if finding.port is None else f" port {finding.port}"
+    at = "" if finding.what.startswith(finding.part) else f"{finding.part}{port}: "
+    place = where(finding)
+    if not place or finding.part == finding.node:
+        return f"{at}{finding.what}"
+    return finding.what if finding.what.startswith(place) else f"{place}: {at}{finding.what}"
+
 
 _TRIED = 3  # nodes that are tried if none is named; our choice
 # Linux include/rdma/ib_verbs.h, IB_DEVICE_NAME_MAX with its final zero.

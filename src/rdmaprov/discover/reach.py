@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -10,12 +11,91 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.apply.events import clean_reason
-from rdmaprov.boundary import OddAnswer
-from rdmaprov.discover.facts import parse_facts
+from rdmaprov.boundary import (
+    OddAnswer,
+    boolean,
+    fields,
+    integer,
+    list_of,
+    number,
+    parse_answer,
+    plain_text,
+    text,
+)
 from rdmaprov.probe.reasons import sudo_reason
 from rdmaprov.probe.script import node_script
 from rdmaprov.problem import printable
 from rdmaprov.runner import run_ansible
+
+_PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_PCI_PATH = list_of(plain_text(_PCI), 32)
+_NETDEV = r"[^\s/:{}]{0,15}"  # IFNAMSIZ is 16, with the final zero
+_NUMA = integer(-1, 1023)  # MAX_NUMNODES of the largest kernels
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_ADDRESSES = list_of(plain_text(r"[0-9a-fA-F.:]{2,45}/[0-9]{1,3}"), 256)
+_PARTITION = fields(
+    {
+        "netdev": plain_text(_NETDEV),
+        "key": plain_text("0x[0-9a-f]{4}"),
+        "addresses": _ADDRESSES,
+    }
+)
+_RAIL = fields(
+    {
+        "device": plain_text(_NAME),  # IB_DEVICE_NAME_MAX is 64
+        "netdev": plain_text(_NETDEV),
+        "ports": list_of(plain_text(_NETDEV), 16),
+        "pci": plain_text(f"(?:{_PCI})?"),
+        "path": _PCI_PATH,
+        "numa_node": _NUMA,
+        "link_layer": plain_text("Ethernet|InfiniBand|"),
+        "state": plain_text(r"[0-9A-Za-z:_ ]{0,32}"),
+        "gbps": number(10_000),
+        "mtu_bytes": integer(0, 65_536),
+        "model": plain_text(r"(?:[0-9a-f]{4}:[0-9a-f]{4})?|[0-9a-f]{4}"),
+        "card": plain_text(r"[0-9a-fx:]{0,32}"),
+        "manages_nvswitch": boolean,
+        "driver": plain_text(f"(?:{_NAME})?"),
+        "firmware": plain_text(r"[0-9A-Za-z._ -]{0,64}"),
+        "default_route": boolean,
+        "is_bond": boolean,
+        "is_virtual": boolean,
+        "addresses": _ADDRESSES,
+        "partitions": list_of(_PARTITION, 64),
+    }
+)
+_GPU = fields({"pci": plain_text(_PCI), "path": _PCI_PATH, "numa_node": _NUMA})
+_BYTES = text(r"(?:[0-9a-f]{2})*", most=512 * 1024)
+_LLDP = fields({"lldpd": _BYTES, "lldpad": _BYTES, "error": text(most=300)})
+_FACTS = fields(
+    {
+        "lldp": _LLDP,
+        "rails": list_of(_RAIL, 256),
+        "gpus": list_of(_GPU, 256),
+        "gpu_module": plain_text("open|proprietary|"),
+        "memory_bytes": integer(0, 1 << 50),
+        "numa_nodes": integer(0, 1024),
+        "kernel": plain_text(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}"),
+    }
+)
+
+
+def parse_facts(said: str) -> dict[str, Any]:
+    """Return what the collector printed.
+
+    Raises:
+        OddAnswer: it is not what the collector prints.
+
+    """
+    facts: dict[str, Any] = parse_answer(said, _FACTS)
+    ports = [each for rail in facts["rails"] for each in (rail, *rail["partitions"])]
+    for address in (address for each in ports for address in each["addresses"]):
+        try:
+            ipaddress.ip_interface(address)
+        except ValueError as error:
+            raise OddAnswer(f"its answer has a wrong address: {address}") from error
+    return facts
+
 
 COLLECTOR = Path(__file__).with_name("collector.py")
 _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'

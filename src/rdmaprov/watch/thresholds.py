@@ -12,7 +12,7 @@ PACKET_BYTES = 4096
 # notifications, are those of connections that start, and of a rail that is nearly idle.
 LEAST_MARKS_PER_S = 1000
 # Our choice: a twentieth of a second is a twentieth of the bandwidth, which an acceptance sees
-# (samples.changes.LEAST_CHANGE); shorter pauses are how PFC works.
+# (samples.verdicts.LEAST_CHANGE); shorter pauses are how PFC works.
 PAUSED_SHARE = 0.05
 # From when on a state is a verdict and no burst, our choice: five seconds without a break, or five
 # in all and a fifth of the time. Of rails that are in a state by chance for one second in forty,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rdmaprov.acceptance.agent.hang import MOST_CHARACTERS, flight_record
+from rdmaprov.acceptance.agent.tasks import MOST_CHARACTERS, flight_record
 from rdmaprov.acceptance.ranks.events import MOST_RECORD, parse_event
 from rdmaprov.boundary import OddAnswer
 

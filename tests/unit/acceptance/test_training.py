@@ -20,7 +20,7 @@ from rdmaprov.acceptance.training.model import (
     choose_model,
 )
 from rdmaprov.acceptance.training.plan import training_plan
-from rdmaprov.acceptance.training.predict import communication_us, message_us
+from rdmaprov.acceptance.training.scaling import communication_us, message_us
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.inventory.schema import load_shipped
 from rdmaprov.sizing.model import Spread

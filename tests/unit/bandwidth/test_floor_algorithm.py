@@ -8,9 +8,8 @@ import pytest
 from tests.unit.helpers.floors import H100, verdict
 
 from rdmaprov.bandwidth import efficiency
-from rdmaprov.bandwidth.choice import possible_algorithms
 from rdmaprov.bandwidth.fabric import Fabric
-from rdmaprov.bandwidth.floor import derive, judge
+from rdmaprov.bandwidth.floor import derive, judge, possible_algorithms
 from rdmaprov.bandwidth.floor_model import FloorVerdict
 
 

@@ -16,7 +16,7 @@ from tests.unit.helpers.discovered import RAIL
 from rdmaprov import contract
 from rdmaprov.cli import run
 from rdmaprov.discover import collector, merge, variables
-from rdmaprov.discover.facts import parse_facts
+from rdmaprov.discover.reach import parse_facts
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.script import node_script

@@ -23,7 +23,7 @@ from tests.unit.helpers.discovered import FACTS
 
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.cli import run
-from rdmaprov.discover.facts import parse_facts
+from rdmaprov.discover.reach import parse_facts
 from rdmaprov.exit_codes import ExitCode
 
 LIES = {

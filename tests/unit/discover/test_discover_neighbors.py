@@ -10,7 +10,7 @@ from tests.unit.helpers.discovered import FACTS, RAIL
 from tests.validate.switches import announced
 
 from rdmaprov.discover import collector, variables
-from rdmaprov.discover.facts import parse_facts
+from rdmaprov.discover.reach import parse_facts
 
 BOND = {**RAIL, "netdev": "bond0", "is_bond": True, "ports": ["ens1", "ens2"]}
 

@@ -17,8 +17,8 @@ from tests.unit.helpers.museum_hardware import full
 from tests.unit.helpers.museum_node import MuseumNode
 
 from rdmaprov.discover import collector
-from rdmaprov.discover.facts import parse_facts
 from rdmaprov.discover.rails import choose_rails
+from rdmaprov.discover.reach import parse_facts
 from rdmaprov.facts import devices, pci, pci_links, subnet_port
 from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.rails import Port

@@ -16,8 +16,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.answer import read_history
 from rdmaprov.history.certificate_facts import UNTIL
 from rdmaprov.history.digest import Fact
-from rdmaprov.history.metrics import metrics_text
-from rdmaprov.history.openmetrics import Gauge, openmetrics_text
+from rdmaprov.history.metrics import Gauge, metrics_text, openmetrics_text
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.files import NotWritten, not_written
 from rdmaprov.runs.masks import Mask

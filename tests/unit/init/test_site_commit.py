@@ -10,8 +10,7 @@ from tests.unit.helpers.accept_runs import healthy
 
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.runs.envelope import Head, results_document
-from rdmaprov.runs.site_commit import CHANGED, site_commit
+from rdmaprov.runs.envelope import CHANGED, Head, results_document, site_commit
 
 
 def git(place, *words):

@@ -10,8 +10,7 @@ import pytest
 from tests.unit.helpers.subnet_texts import DISCOVERY, Texts
 
 from rdmaprov.report.subnet_matrix import MOST_COLUMNS, MOST_ROWS, matrix_of
-from rdmaprov.report.subnet_picture import plots
-from rdmaprov.report.subnet_svg import draw
+from rdmaprov.report.subnet_picture import draw, plots
 from rdmaprov.subnet.link_loads import level_loads
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rdmaprov.validate.kinds import Kinds
+from rdmaprov.validate.progress import Kinds
 from rdmaprov.validate.results import CheckResults
 
 NODES = [f"gpu{number:02}" for number in range(1, 11)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from .gemm import measure_gemm
 from .group import RankGroup
-from .hang import flight_record
 from .latency import measure_pair, measure_waits
 from .links import LinkCounter, moved_bytes, sent_bytes
 from .progress import Watch, say
@@ -19,6 +18,28 @@ from .rank import RankProcess
 from .soak import Soak
 from .sweep import Sweep
 from .training import TrainingRun
+
+MOST_CHARACTERS = 32_768
+
+
+def flight_record(dump: Callable[[], object] | None = None) -> str:
+    """Return the end of torch's flight recorder: its last collectives, as JSON that is cut.
+
+    Args:
+        dump: gives the record; torch's own by default.
+
+    """
+    try:
+        if dump is None:
+            from torch._C import _distributed_c10d
+
+            dump = _distributed_c10d._dump_nccl_trace_json
+        record = dump()
+    except Exception as error:  # it is torch's private function, and this rank ends anyway
+        return f"no flight record: {error}"[:MOST_CHARACTERS]
+    text = record.decode("utf-8", "replace") if isinstance(record, bytes) else str(record)
+    return text[-MOST_CHARACTERS:]
+
 
 _PAUSE_S = 0.02
 Task = dict[str, Any]

@@ -7,13 +7,32 @@ import statistics
 import time
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .group import RankGroup
-from .own_time import own_seconds
 
 if TYPE_CHECKING:
     from .rank import RankProcess
+
+
+# Nanoseconds on a processor, nanoseconds in its queue, and times that it got one
+# (kernel, Documentation/scheduler/sched-stats.rst).
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+
+
+def own_seconds() -> float:
+    """Return a clock's seconds: it stands still while others have the processors.
+
+    What sleeps, reads, or is stopped still takes its time. Where the kernel does not count, it is
+    the wall clock.
+    """
+    try:
+        waited_ns = int(_SCHEDSTAT.read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        waited_ns = 0
+    return time.perf_counter() - 1e-9 * waited_ns
+
 
 PHASES = ("data", "forward", "backward", "optimizer")
 # The first steps make DDP's buckets, FSDP's and the optimizer's buffers, and communicators.

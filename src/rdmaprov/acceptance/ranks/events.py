@@ -27,7 +27,7 @@ from rdmaprov.boundary import (
 RankEvent = Mapping[str, Any]
 MOST_LINE = 1024 * 1024  # links to 8,000 peers
 MOST_EVENTS = 200_000  # of one node; eight ranks that measure all pairs of 1,024 nodes say less
-MOST_RECORD = 32_768  # characters, as agent/hang.py has them
+MOST_RECORD = 32_768  # characters, as agent/tasks.py has them
 MOST_OUTPUT_BYTES = 64 * 1024 * 1024  # of one node
 _MOST_PEERS = 16_384
 STEP_PHASES = ("data", "forward", "backward", "optimizer")  # as agent/training.py has them
@@ -44,7 +44,7 @@ def _any_number(value: object) -> str | None:
 
 
 def _long_text(value: object) -> str | None:
-    """Check what torch's flight recorder said: agent/hang.py cuts it."""
+    """Check what torch's flight recorder said: agent/tasks.py cuts it."""
     if not isinstance(value, str) or len(value) > MOST_RECORD:
         return WRONG
     return WRONG if any("\ud800" <= each <= "\udfff" for each in value) else RIGHT

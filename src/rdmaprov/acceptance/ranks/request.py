@@ -21,7 +21,7 @@ NCCL_DEBUG = {
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,ENV,TUNING",
     "NCCL_DEBUG_FILE": "{directory}/nccl.%h.%p",
-    # torch's flight recorder keeps the last collectives, for a hang (agent/hang.py).
+    # torch's flight recorder keeps the last collectives, for a hang (agent/tasks.py).
     "TORCH_NCCL_TRACE_BUFFER_SIZE": "256",
 }
 

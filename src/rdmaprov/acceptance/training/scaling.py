@@ -2,14 +2,98 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rdmaprov.acceptance.ranks.events import STEP_PHASES
 from rdmaprov.acceptance.ranks.plan import Task
-from rdmaprov.acceptance.training.predict import StepPrediction, predict
+from rdmaprov.acceptance.training.model import TransformerSizes
 from rdmaprov.acceptance.training.times import ALONE, TOGETHER, TrainingTimes
+from rdmaprov.sizing.model import BACKWARD, DTYPES
+
+
+@dataclass(frozen=True)
+class StepPrediction:
+    """A step of a number of nodes, in microseconds.
+
+    Args:
+        compute_us: of the slowest device: what its rate and the fleet's usual use of it make.
+        communication_us: of all messages, one after the other.
+        exposed_us: what of that computation cannot hide.
+
+    """
+
+    compute_us: float
+    communication_us: float
+    exposed_us: float
+
+    @property
+    def us(self) -> float:
+        """Return the whole step."""
+        return self.compute_us + self.exposed_us
+
+
+def predict(times: TrainingTimes, task: Task) -> StepPrediction | None:
+    """Return what a step of a task should take, of its usual group; None without its parts.
+
+    A device's computation is its operations by its own rate and the median use that all devices
+    make of theirs: what one takes longer than that is its process.
+    """
+    model, own = times.plan.model, times.own_mfu
+    if not own:
+        return None
+    usual = statistics.median(own.values())
+    computes = [
+        max(model.flops / times.rate(rank) / usual / 1e6 for rank in ranks)
+        for ranks in task.groups
+        if all(rank in own for rank in ranks)
+    ]
+    if not computes:
+        return None
+    data = statistics.median(step.phases["data"] for step in times.alone.values())
+    compute = statistics.median(computes) + data
+    messages = times.message_us(times.plan.nodes_of(task), task.plane)
+    if not messages:
+        return StepPrediction(compute, 0.0, 0.0) if len(task.groups[0]) == 1 else None
+    strategy = str(task.work["strategy"])
+    whole, last = communication_us(model, strategy, messages)
+    hidden = compute * (BACKWARD if strategy == "ddp" else 1.0)
+    return StepPrediction(compute, whole, max(whole - hidden, last))
+
+
+def communication_us(
+    model: TransformerSizes, strategy: str, messages: Mapping[int, float]
+) -> tuple[float, float]:
+    """Return the time of all messages of a step, and of those that nothing can hide.
+
+    DDP reduces its buckets during the backward pass; the last one has nothing to hide behind. FSDP
+    gathers each block twice and scatters its gradients: three halves of an all-reduce. The first
+    gather and the last scatter are exposed.
+
+    Args:
+        model: that is trained.
+        strategy: `ddp` or `fsdp`.
+        messages: microseconds of an all-reduce by its bytes.
+
+    """
+    if strategy == "ddp":
+        bucket = message_us(messages, min(model.bucket_bytes, model.gradient_bytes))
+        return math.ceil(model.gradient_bytes / model.bucket_bytes) * bucket, bucket
+    block = message_us(messages, 12 * model.hidden**2 * DTYPES[model.trained.dtype])
+    ends = message_us(messages, 2 * model.vocabulary * model.hidden * DTYPES[model.trained.dtype])
+    return 1.5 * (model.layers * block + ends), ends
+
+
+def message_us(messages: Mapping[int, float], size: float) -> float:
+    """Return the time of a message between or beyond measured ones: a latency and a rate."""
+    sizes = sorted(messages)
+    low, high = sizes[0], sizes[-1]
+    if low == high:
+        return messages[low] * size / low
+    rate = max(0.0, messages[high] - messages[low]) / (high - low)
+    return max(messages[low] + (size - low) * rate, messages[low] * min(1.0, size / low))
 
 
 @dataclass(frozen=True)
