@@ -107,12 +107,7 @@ def _needs_peermem(host: Host, node: Node) -> None:
 
 
 def _obstacle(host: Host) -> str:
-    """Return why the node cannot do dma-buf, empty if it can.
-
-    Raises:
-        CouldNotTell: the module that has the symbol is not loaded.
-
-    """
+    """Return why the node cannot do dma-buf, empty if it can."""
     found = run_program(host, f"grep -m1 -o ' {_SYMBOL}' {_SYMBOLS}")
     if found.rc != 0:
         files = read_files(host, _RELEASE, _VERBS)

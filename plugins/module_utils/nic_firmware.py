@@ -245,12 +245,7 @@ def _query(
 
 
 def _ask(machine: Machine, tool: str, pci: str, names: list[str]) -> dict[str, Setting]:
-    """Return settings by name.
-
-    Raises:
-        Refused: the firmware has no such setting.
-
-    """
+    """Return settings by name."""
     try:
         return parse(machine.run([tool, "-d", pci, "-e", "query", *names]))
     except CommandFailed as error:

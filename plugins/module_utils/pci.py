@@ -140,12 +140,7 @@ class Function:
         return None
 
     def _word(self, offset: int) -> int:
-        """Return two bytes of the configuration space.
-
-        Raises:
-            NodeError: they cannot be read, or the device does not answer.
-
-        """
+        """Return two bytes of the configuration space."""
         word: int = self.machine.ask(f"{self.config} at {offset:#x}", lambda: self._read(offset))
         return word
 

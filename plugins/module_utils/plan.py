@@ -27,8 +27,8 @@ class Change:
         layer: "configured" (what a boot reads) or "running" (what is in force now).
         device: what has the setting: a network device, a file, a kernel module.
         setting: its name in the field's words.
-        seen: what it is.
-        wanted: what it must be.
+        seen: the value now.
+        wanted: the site's value.
 
     """
 

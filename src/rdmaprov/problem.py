@@ -69,7 +69,7 @@ def visible(text: str, escape: Callable[[str], str] = printable) -> str:
     """Return a text of several lines, with what a terminal obeys escaped.
 
     Args:
-        text: any.
+        text: lines from anywhere.
         escape: how to write one character of it.
 
     """

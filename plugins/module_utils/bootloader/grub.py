@@ -72,12 +72,7 @@ class Grub:
 
 
 def _others(machine: Machine, owned: Owned, drop_in: str) -> bool:
-    """Return whether somebody else's file gives the kernel what is wanted.
-
-    Raises:
-        Refused: it gives something else of these names.
-
-    """
+    """Return whether somebody else's file gives the kernel what is wanted."""
     paths = [f"{DROP_INS}/{name}" for name in machine.names(DROP_INS) if name.endswith(".cfg")]
     found: tuple[str, ...] = ()
     for path in [DEFAULTS, *paths]:

@@ -183,12 +183,7 @@ def _text(module: str, parameter: str, value: Any) -> str:
 
 
 def _meaning(kind: str, value: str) -> object:
-    """Return what a value means, the same for all ways to write it.
-
-    Raises:
-        ValueError: the type has no such value.
-
-    """
+    """Return what a value means, the same for all ways to write it."""
     if kind.startswith("array of "):
         return [_meaning(kind[len("array of ") :], each) for each in value.split(",")]
     if kind in ("bool", "invbool", "bint"):

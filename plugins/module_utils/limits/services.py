@@ -95,12 +95,7 @@ def _ours(machine: Machine) -> list[str]:
 
 
 def _plan_reload(plan: Plan, found: list[Service], memlock: Memlock) -> None:
-    """Have the service manager know what the files say.
-
-    Raises:
-        Refused: it read them, and another file counts more than ours.
-
-    """
+    """Have the service manager know what the files say."""
     stale = False
     for service in found:
         if service.limits == (memlock.kernel, memlock.kernel):

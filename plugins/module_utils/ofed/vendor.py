@@ -60,7 +60,7 @@ def check(machine: Machine, arguments: dict[str, Any]) -> None:
     """Refuse tools that say they are of another flavour or version than the packages.
 
     Raises:
-        Refused: they do.
+        Refused: their flavour or version is another one.
 
     """
     info, source, version = ofed_info.read(machine), arguments["source"], arguments["version"]
@@ -222,12 +222,7 @@ def _first(offers: list[Offer], names: list[str]) -> list[Offer]:
 
 
 def _offer(offers: list[Offer], origin: Origin, name: str, version: str) -> Offer:
-    """Return the version to install.
-
-    Raises:
-        NodeError: the repository does not have it.
-
-    """
+    """Return the version to install."""
     mine = [offer for offer in offers if offer.name == name]
     for offer in mine:
         if version == LATEST or matches(offer.version, version):

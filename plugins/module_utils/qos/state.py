@@ -85,7 +85,7 @@ def eight(values: list[int], what: str) -> tuple[int, ...]:
     """Return values of which there is one for each priority or class.
 
     Raises:
-        NodeError: there are not.
+        NodeError: the tool shows fewer.
 
     """
     if len(values) < 8:

@@ -86,12 +86,7 @@ def _running(plan: Plan, rail: Rail, mtu_bytes: int, wanted_mode: str) -> None:
 
 
 def _ipoib_mode(machine: Machine, rail: Rail, mtu_bytes: int, wanted: str) -> str:
-    """Return the mode of IPoIB, empty for Ethernet; the role fabric sets the site's before this.
-
-    Raises:
-        Refused: no partition allows this MTU in the mode.
-
-    """
+    """Return the mode of IPoIB, empty for Ethernet; the role fabric sets the site's before this."""
     path = f"/sys/class/net/{rail.netdev}/mode"
     mode = wanted or machine.value(path) or ""
     most = _IPOIB_MOST.get(mode, mtu_bytes)

@@ -252,12 +252,7 @@ def _further(environment: dict[str, Any]) -> dict[str, str]:
 
 
 def _lines_to_keep(text: str, own: dict[str, str]) -> dict[str, str]:
-    """Return the variables of others that stay.
-
-    Raises:
-        Refused: a line does not do what it looks like.
-
-    """
+    """Return the variables of others that stay."""
     found = [line for line in conf.of_others(text) if line.name not in {**OWN, **own}]
     for line in found:
         why = conf.trap(line.name, line.value)

@@ -81,7 +81,7 @@ def refuse_strangers(
         own_runs: whether a manager that is the role's to stop or to restart runs on the port.
 
     Raises:
-        Refused: one is not.
+        Refused: a manager is none that the site names.
 
     """
     found = master(machine, port)

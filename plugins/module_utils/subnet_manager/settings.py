@@ -99,7 +99,7 @@ def parse(arguments: dict[str, Any]) -> Settings:
     """Return the settings that a site describes.
 
     Raises:
-        Refused: one cannot be.
+        Refused: a value is not in opensm's form.
 
     """
     lines = {
@@ -123,7 +123,7 @@ def guid(text: str, variable: str) -> int:
     """Return a GUID.
 
     Raises:
-        Refused: it is none.
+        Refused: the text is no GUID.
 
     """
     if not _GUID.fullmatch(text):

@@ -61,12 +61,7 @@ def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source
 
 
 def _pip(machine: Machine, python: str, source: Source) -> str:
-    """Return the wheelhouse's pip, which runs as it is; empty for the one that Python brings.
-
-    Raises:
-        Refused: there is neither.
-
-    """
+    """Return the wheelhouse's pip, which runs as it is; empty for the one that Python brings."""
     if not machine.exists(python):
         raise Refused(f"torch_runtime_python: there is no {python}; install it, or write another")
     if source.wheelhouse and not machine.exists(source.wheelhouse):

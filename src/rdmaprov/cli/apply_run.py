@@ -88,12 +88,7 @@ def converge(
 
 
 def _require_alone(others: Mapping[str, object], what: str, why: str) -> None:
-    """Raise if options are given that something else leaves no room for.
-
-    Raises:
-        UsageError: one is.
-
-    """
+    """Raise a UsageError if options are given that something else leaves no room for."""
     for option, value in others.items():
         if value:
             raise UsageError(f"{option} and {what} exclude each other: {why}", "Pass one of them")

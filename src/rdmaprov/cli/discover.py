@@ -104,12 +104,7 @@ def discover(
 def _read(
     site: Path, limit: str | None, passwords: PasswordOptions
 ) -> tuple[Fleet, reach.NodeFacts]:
-    """Return a site's fleet and its nodes' answers; show the progress.
-
-    Raises:
-        SiteError: there is no site, or no node in it.
-
-    """
+    """Return a site's fleet and its nodes' answers; show the progress."""
     from rdmaprov.cli.passwords import provide_passwords
     from rdmaprov.inventory import SiteError, load_site
     from rdmaprov.runs.masks import Mask

@@ -9,6 +9,7 @@ from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.errors import UsageError
 from rdmaprov.sizing.model import (
     DEFAULT_MFU,
+    SHORT,
     SizingError,
     Spread,
     TrainedModel,
@@ -31,7 +32,7 @@ def trained_model(given: Given) -> TrainedModel:
             message = f"--{name} must be from 1 to 1000000, not {given[name]}"
             raise SizingError(message, f"Pass --{name} of the model.")
     parameters = parse_parameters(given["parameters"])
-    return TrainedModel(parameters, given["dtype"], given["layers"], given["hidden"])
+    return TrainedModel(parameters, SHORT[given["dtype"]], given["layers"], given["hidden"])
 
 
 def step_need(given: Given, model: TrainedModel, site: Fabric | None) -> StepNeed:

@@ -55,12 +55,7 @@ def _show(
     json_file: IO[str] | None,
     missed: dict[Path, OSError],
 ) -> None:
-    """Print lines, and write the same as JSON if that was asked for.
-
-    Raises:
-        NotWritten: a file cannot be written.
-
-    """
+    """Print lines, and write the same as JSON if that was asked for."""
     if json_file is not None:
         text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
         session.write_json(missed, json_file, text)

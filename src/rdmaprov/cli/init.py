@@ -53,12 +53,7 @@ def _new_directory(context: click.Context, parameter: click.Parameter, value: Pa
 
 
 def _check_answer(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - click's interface
-    """Return an answer that makes a valid site; click asks again for another one at once.
-
-    Raises:
-        BadParameter: the site would not be valid.
-
-    """
+    """Return an answer that makes a valid site; click asks again for another one at once."""
     if value is None or context.resilient_parsing:
         return value
     try:

@@ -210,12 +210,7 @@ def _job(
 
 
 def _require_calendar(option: str, when: str) -> None:
-    """Raise if a text is no time of systemd's, where systemd is here to say so.
-
-    Raises:
-        UsageError: systemd does not know the text as a time.
-
-    """
+    """Raise if a text is no time of systemd's, where systemd is here to say so."""
     program = shutil.which("systemd-analyze")
     if program is None:
         click.echo(f"{option}: not verified, as systemd-analyze is not on this machine")
@@ -232,12 +227,7 @@ def _require_calendar(option: str, when: str) -> None:
 
 
 def _require_same(files: Mapping[Path, str], is_forced: bool) -> None:
-    """Raise if a unit is there with another text, and that is not to be overwritten.
-
-    Raises:
-        UsageError: the unit has another text.
-
-    """
+    """Raise if a unit is there with another text, and that is not to be overwritten."""
     for path, text in files.items():
         try:
             there = text.encode() if is_forced else read_whole(path, _MOST_UNIT)

@@ -145,12 +145,7 @@ def _asked(plan: SubnetPlan, gathered: Gathered) -> tuple[list[SharpJob], Partit
 
 
 def _devices(text: str) -> list[str]:
-    """Return the devices of an option, each once.
-
-    Raises:
-        UsageError: one cannot be the name of a device.
-
-    """
+    """Return the devices of an option, each once."""
     found = list(dict.fromkeys(name for name in text.replace(",", " ").split() if name))
     for name in found:
         if not _DEVICE.fullmatch(name) or name.startswith((".", "-")):
@@ -173,12 +168,7 @@ class _Reached:
 def _hosts(
     ready: session.Prepared, sources: str, here: bool, plan: SubnetPlan
 ) -> Iterator[_Reached]:
-    """Provide the hosts to read from, and the nodes with the logs of managers.
-
-    Raises:
-        UsageError: a named one is no node of the site.
-
-    """
+    """Provide the hosts to read from, and the nodes with the logs of managers."""
     if here:
         mine = set(host_keys(socket.gethostname()))
         own = [name for name in plan.managers if mine.intersection(host_keys(name))]

@@ -43,12 +43,7 @@ def neighbor_remarks(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]
 
 
 def _neighborhood(said: Mapping[str, str]) -> Neighborhood:
-    """Return what the daemon told.
-
-    Raises:
-        CouldNotTell: it is not what such a daemon prints.
-
-    """
+    """Return what the daemon told."""
     if said["lldpd"]:
         return of_lldpd(parse_lldpd(_text(said["lldpd"]), LLDPCTL))
     return of_lldpad(parse_lldpad(_text(said["lldpad"])) if said["lldpad"] else {})

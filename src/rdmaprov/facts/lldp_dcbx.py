@@ -24,7 +24,7 @@ class AnnouncedPfc:
     Args:
         willing: whether it takes the other end's.
         capable: how many priorities can have it at once; 0 stands for 8.
-        priorities: those that have it.
+        priorities: with PFC on, 0 to 7.
 
     """
 

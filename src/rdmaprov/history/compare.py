@@ -38,7 +38,7 @@ def read_pair(first: Path, second: Path, runs: Path) -> Comparison:
 
     Args:
         first: the directory of one.
-        second: that of the other.
+        second: the directory of the other run.
         runs: of all runs, where those of `apply` between the two are.
 
     Raises:

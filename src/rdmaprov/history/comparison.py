@@ -87,7 +87,7 @@ class Comparison:
 
     Attributes:
         first: the earlier one as the user named it.
-        second: the other one.
+        second: the run to compare with it.
         settings: versions, hardware, the site's commit.
         states: of nodes and stages.
         troubles: checks and findings that came or went.

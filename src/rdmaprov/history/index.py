@@ -136,12 +136,7 @@ class Index:
         return connection
 
     def _make(self, connection: sqlite3.Connection) -> None:
-        """Make the tables, if there are none of this version.
-
-        Raises:
-            sqlite3.DatabaseError: there are others, or the file is damaged.
-
-        """
+        """Make the tables, if there are none of this version."""
         own = f"{_VERSION} {rdmaprov.__version__}"
         there = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 99")
         statements = [each for (each,) in there]

@@ -55,12 +55,7 @@ def _end_with_parent(argv: list[str], *, namespace: bool) -> list[str]:
 
 @contextmanager
 def _temporary(scratch: Path) -> Iterator[dict[str, str]]:
-    """Give the environment that keeps a program's temporary files where they are removed.
-
-    Raises:
-        RdmaprovError: somebody else's directory is in the place.
-
-    """
+    """Give the environment that keeps a program's temporary files where they are removed."""
     directory = scratch / "tmp"
     remove = ["rm", "-rf", str(directory)]
     if os.geteuid() != 0:

@@ -43,7 +43,7 @@ class LaggingRank:
     """A rank that launched fewer operations than others of its communicator.
 
     Args:
-        process: that it is.
+        process: the rank's.
         launched: operations, 0 for none.
         most: operations of the rank that launched most.
 

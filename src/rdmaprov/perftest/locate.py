@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rdmaprov.isolation.meetings import Pair, disjoint, pair_key
 from rdmaprov.isolation.model import FaultyPart
@@ -114,7 +114,6 @@ class PathSearch:
         matrix: what is known; it grows.
         make_tests: returns the tests of a matching.
         seed: of the partners in retests.
-        retests: rounds that were needed to be sure.
 
     """
 
@@ -124,7 +123,6 @@ class PathSearch:
     matrix: PathMatrix
     make_tests: Callable[[Matching], Sequence[PathTest]]
     seed: int = 0
-    retests: int = field(default=0, init=False)
 
     def run(self, matchings: Sequence[Matching]) -> tuple[FaultyPart, ...]:
         """Measure matchings, test what they show again, and return what is at fault."""
@@ -138,7 +136,6 @@ class PathSearch:
             self._measure(
                 retest_matching(self.nodes, self.rails, self.matrix, suspects, turn, self.seed)
             )
-            self.retests += 1
         return self.parts(first)
 
     def parts(self, after: int) -> tuple[FaultyPart, ...]:

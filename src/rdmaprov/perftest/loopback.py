@@ -1,4 +1,4 @@
-"""What a NIC must carry from its node's memory back into it, and what explains that it does not.
+"""The bandwidth of a NIC's loopback through its node's memory, and the causes of a lower one.
 
 A loopback never leaves the NIC: a write reads memory over the NIC's slot in one direction, and
 writes memory in the other one, at the same time. So what it reaches is a property of the node

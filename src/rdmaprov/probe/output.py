@@ -144,7 +144,7 @@ class ErrorOutput(asyncio.Protocol):
         on_more: is called when there is more.
 
     Attributes:
-        said: that.
+        said: the last bytes of the error output.
 
     """
 

@@ -172,12 +172,7 @@ def _known_name(target: Target) -> str:
 
 
 def _ssh(target: Target, *options: str) -> str:
-    """Return what ssh says of a connection that no command uses; a silent node is tried twice.
-
-    Raises:
-        HostKeyError: the node is silent.
-
-    """
+    """Return what ssh says of a connection that no command uses; a silent node is tried twice."""
     argv = [target.argv[0], *options, *_LOOK, *target.argv[1:], "true"]
     for _ in range(2):
         try:

@@ -44,12 +44,7 @@ class SlurmReservation(Slurm):
         """Do nothing: the reservation stays."""
 
     def _nodes(self) -> list[str]:
-        """Return the reservation's nodes.
-
-        Raises:
-            SchedulerError: there is none of this name, or its time is not now.
-
-        """
+        """Return the reservation's nodes."""
         text = ask_slurm("scontrol", "-o", "show", "reservation", self.name, hint=_HINT)
         state, nodes = parse_reservation(text)
         if state != "ACTIVE":

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from rdmaprov.errors import UsageError
 
-# Bytes of a gradient, a weight or an activation.
-DTYPES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+# Bytes of a gradient, a weight or an activation, by torch's name of its type.
+DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
+# What papers call them.
+SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8"}
 STRATEGIES = ("ddp", "fsdp")
 # A weight and a token take two operations forward and four backward.
 # J. Kaplan and others, Scaling Laws for Neural Language Models, arXiv 2001.08361, section 2.1
@@ -54,6 +56,11 @@ class TrainedModel:
     hidden: int = 0
 
     @property
+    def short_dtype(self) -> str:
+        """Return the short name of the type."""
+        return next(short for short, name in SHORT.items() if name == self.dtype)
+
+    @property
     def gradient_bytes(self) -> float:
         """Return the bytes of all gradients."""
         return self.parameters * DTYPES[self.dtype]
@@ -90,7 +97,7 @@ def check_spread(spread: Spread) -> Spread:
     """Return the spread if its numbers fit each other.
 
     Raises:
-        SizingError: they do not.
+        SizingError: the GPUs are no multiple of a part, or a part of NVLink's domain.
 
     """
     parts = spread.tensor * spread.pipeline

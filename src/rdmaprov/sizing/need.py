@@ -19,7 +19,7 @@ def need_as_data(model: TrainedModel, need: StepNeed) -> dict[str, Any]:
     spread = need.spread
     return {
         "parameters": model.parameters,
-        "dtype": model.dtype,
+        "dtype": model.short_dtype,
         "gpus": spread.gpus,
         "gpus_per_node": spread.gpus_per_node,
         "rails": spread.rails,
@@ -52,7 +52,7 @@ def need_as_data(model: TrainedModel, need: StepNeed) -> dict[str, Any]:
 def need_head(model: TrainedModel, need: StepNeed) -> str:
     """Return what is trained, on what, and how long a step computes."""
     spread = need.spread
-    what = f"{_number(model.parameters)} parameters in {model.dtype}"
+    what = f"{_number(model.parameters)} parameters in {model.short_dtype}"
     parts = f"{spread.data:,} replicas × {spread.tensor} (tensor) × {spread.pipeline} (pipeline)"
     return (
         f"{what} on {quantity(spread.gpus, 'GPU')}: {parts}, a step computes {need.seconds:.4g} s"

@@ -78,7 +78,7 @@ def check_ports(wanted: FleetPorts) -> FleetPorts:
     """Return what is wanted if its numbers are possible.
 
     Raises:
-        NoFatTreeError: one is not.
+        NoFatTreeError: a number is out of its range.
 
     """
     for option, value, low, high in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -48,6 +49,11 @@ OLD = {
     r"made what\b|makes? nodes what\b": "brought to the state",
 }
 # All begin as words do: to look for any of them first is quick, and mostly enough.
+# A docstring's argument, attribute or error is told by a noun; these alone tell nothing.
+EMPTY = re.compile(
+    r"(?:\b(?:it|its|they|them|theirs|that|these|those|ones?|is|are|has|have|do|does|did|not)\b\s*)+"
+)
+ENTRY = re.compile(r"^    \w[\w, ]*: (.+)\.$", re.MULTILINE)
 ANY = re.compile(rf"\b(?:{'|'.join(OLD)})")
 REWRITTEN = (
     "README.md",
@@ -119,3 +125,27 @@ def test_texts_have_no_old_words():
 )
 def test_old_words_are_found(text):
     assert old_words(text)
+
+
+def empty_entries(source: str) -> list[str]:
+    """Return the entries of a module's docstrings that have no noun, such as `command: it.`."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]
+    docstrings = [ast.get_docstring(node) or "" for node in nodes]
+    hits = [hit for text in docstrings for hit in ENTRY.finditer(text)]
+    return [hit[0].strip() for hit in hits if EMPTY.fullmatch(hit[1])]
+
+
+def test_docstrings_tell_arguments_by_nouns():
+    found = {
+        path: hits
+        for path in texts()
+        if path.endswith(".py")
+        and (hits := empty_entries((ROOT / path).read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("entry", ["command: it.", "plan: theirs.", "UsageError: they do not."])
+def test_argument_without_a_noun_is_found(entry):
+    assert empty_entries(f'"""Return.\n\nArgs:\n    {entry}\n    to: the end.\n"""') == [entry]

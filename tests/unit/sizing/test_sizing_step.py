@@ -18,8 +18,8 @@ from rdmaprov.sizing.need import site_rows
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.traffic import flows
 
-SEVEN = TrainedModel(7e9, "bf16")
-LARGE = TrainedModel(70e9, "bf16", layers=80, hidden=8192)
+SEVEN = TrainedModel(7e9, "bfloat16")
+LARGE = TrainedModel(70e9, "bfloat16", layers=80, hidden=8192)
 
 
 def need(model, spread, seconds=1.0, tokens=0.0, link_gbps=400.0):

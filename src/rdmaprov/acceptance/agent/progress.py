@@ -35,7 +35,7 @@ def say(event: str, *, rank: int | None = None, **fields: Any) -> None:
 
 
 class Watch:
-    """What this rank is at, for others to see; ends the rank when it is at it for too long.
+    """The step that this rank is in, for others to see; a step that lasts too long ends the rank.
 
     Attributes:
         name: of the phase.

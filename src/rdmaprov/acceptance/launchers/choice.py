@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
 
-LAUNCHERS = ("ssh", "slurm", "command")
 LAUNCHER = "torch_runtime_launcher"
 IMAGE, PYTHON = "torch_runtime_launch_image", "torch_runtime_launch_python"
 COMMAND = "torch_runtime_launch_command"
@@ -20,7 +19,7 @@ class LaunchChoice:
     """How nodes are reached.
 
     Args:
-        launcher: one of LAUNCHERS.
+        launcher: ssh, slurm or command.
         job: number of a Slurm job of the user's to run in; empty to make one.
 
     """

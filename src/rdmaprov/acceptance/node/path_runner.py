@@ -57,7 +57,7 @@ class Program:
     def __init__(self, wanted, taken):
         self.wanted, self.taken = wanted, taken
         self.process = None
-        self.rc, self.why, self.listens, self.was_killed = None, "", False, False
+        self.rc, self.why, self.listens = None, "", False
         self.said = bytearray()
         self.tries = 0
         self.start()

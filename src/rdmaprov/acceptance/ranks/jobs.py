@@ -141,7 +141,7 @@ def group_task(
     """Return the task of groups that measure side by side.
 
     Args:
-        job: theirs.
+        job: the groups' job.
         number: of the task.
         stage: its name.
         plane: its name; the job's first by default.

@@ -66,8 +66,8 @@ def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[s
     """Return name and content of the file by which a node's ranks get a task.
 
     Args:
-        job: theirs.
-        node: theirs.
+        job: what the ranks run.
+        node: its name.
         place: the number of tasks that they got before.
         task: what to do; None to end.
 

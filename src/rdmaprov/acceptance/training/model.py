@@ -10,7 +10,6 @@ from rdmaprov.sizing.model import FLOPS, TrainedModel
 from rdmaprov.sizing.traffic import BUCKET_BYTES
 
 STRATEGIES = ("ddp", "fsdp")
-_WIDTHS = {"bfloat16": "bf16", "float32": "fp32"}
 # AdamW keeps a weight, a gradient and two moments, here all of one type.
 _STATES = 4
 # Bytes of activations for a token, a layer and a unit of width, without the scores of attention,
@@ -61,7 +60,7 @@ class TransformerSizes:
     @property
     def trained(self) -> TrainedModel:
         """Return it as the sizing of a fabric knows a model."""
-        return TrainedModel(self.parameters, _WIDTHS[self.dtype], self.layers, self.hidden)
+        return TrainedModel(self.parameters, self.dtype, self.layers, self.hidden)
 
     @property
     def gradient_bytes(self) -> int:

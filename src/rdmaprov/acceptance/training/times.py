@@ -63,7 +63,7 @@ class TrainingTimes:
     With gloo a time is the best one: whatever else a machine does only slows it down.
 
     Args:
-        plan: that they had.
+        plan: what the ranks ran.
         ran: their run.
 
     """
