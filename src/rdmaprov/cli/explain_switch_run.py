@@ -14,10 +14,10 @@ from rdmaprov.cli.options import VaultOptions
 from rdmaprov.cli.passwords import provide_passwords
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
 from rdmaprov.switches.as_data import document
 from rdmaprov.switches.judge import (
-    PortsProblem,
     SwitchAssessment,
     SwitchVerdict,
     commands_for,
@@ -26,7 +26,7 @@ from rdmaprov.switches.judge import (
     nodes_without_port,
 )
 from rdmaprov.switches.model import SwitchFact
-from rdmaprov.switches.problem import SwitchLevel
+from rdmaprov.switches.problem import UNKNOWN, level
 from rdmaprov.switches.read import READERS, read_switch
 from rdmaprov.switches.saved import find_switches
 from rdmaprov.switches.wanted import WantedSwitch, usual_settings, wanted_of
@@ -43,9 +43,9 @@ _NAMES = {
 def switch_lines(found: Sequence[SwitchAssessment], wanted: WantedSwitch) -> Iterator[str]:
     """Yield what is wrong and what is not known of each switch, and its verdict; then of all."""
     for each in found:
-        for problem in each.problems:
-            if problem.problem.fact is None or problem.problem.level is not SwitchLevel.UNKNOWN:
-                yield from _problem_lines(each, problem)
+        for problem, ports in each.problems.items():
+            if not problem.part or level(problem) != UNKNOWN:
+                yield from _problem_lines(each, problem, ports)
         yield from _unknown_lines(each)
         yield printable(_verdict(each))
     if len(found) > 1:
@@ -70,9 +70,10 @@ def _list(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _problem_lines(found: SwitchAssessment, each: PortsProblem) -> Iterator[str]:
-    problem, ports = each.problem, each.ports
-    yield printable(f"{problem.level}: {_who(found, ports)}: {problem.sentence}")
+def _problem_lines(
+    found: SwitchAssessment, problem: Finding, ports: Sequence[str]
+) -> Iterator[str]:
+    yield printable(f"{level(problem)}: {_who(found, ports)}: {problem.what}")
     if problem.remedy:
         others = "; so each of these ports" if len(ports) > 1 and "PORT" in problem.remedy else ""
         command = problem.remedy.replace("PORT", ports[0])
@@ -82,10 +83,10 @@ def _problem_lines(found: SwitchAssessment, each: PortsProblem) -> Iterator[str]
 def _unknown_lines(found: SwitchAssessment) -> Iterator[str]:
     """Yield what is not known, by ports and by the command that tells it."""
     lacking: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for each in found.problems:
-        if each.problem.level is SwitchLevel.UNKNOWN and each.problem.fact is not None:
-            command = (*commands_for(found.reading, each.problem.fact), "")[0]
-            lacking.setdefault((each.ports, command), []).append(each.problem.seen)
+    for each, ports in found.problems.items():
+        if level(each) == UNKNOWN and each.part:
+            command = (*commands_for(found.reading, SwitchFact(each.part)), "")[0]
+            lacking.setdefault((tuple(ports), command), []).append(each.what)
     for (ports, command), what in lacking.items():
         save = f"; save what this prints: {command}" if command else ""
         yield printable(f"unknown: {_who(found, ports)}: not verified: {'; '.join(what)}{save}")

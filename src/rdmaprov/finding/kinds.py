@@ -487,6 +487,61 @@ KINDS = {
         "exact sums; each other's own values; pairs of ranks",
         "a GPU's memory or a NIC that damages data: drain the node, test it alone",
     ),
+    "switch.buffers": FindingKind(
+        "The priority of RoCE data has no room for what still arrives after a pause.",
+        "answers that were saved from the switch, against the site",
+        "a buffer profile that is not lossless: packets are lost",
+    ),
+    "switch.drops": FindingKind(
+        "A switch dropped packets of RoCE data or of CNPs; of what age is not known.",
+        "counters of its ports",
+        "PFC missing at a hop; buffers; clear the counters and read them again",
+    ),
+    "switch.dscp-map": FindingKind(
+        "RoCE data or CNPs have a class that does not belong to their priority.",
+        "answers that were saved from the switch, against the site",
+        "the DSCP map of the switch",
+    ),
+    "switch.ecn": FindingKind(
+        "ECN does not mark, or begins where PFC pauses already.",
+        "answers that were saved from the switch, against the site",
+        "ECN is off for the queue; its thresholds",
+    ),
+    "switch.mtu": FindingKind(
+        "The MTU of a port is below what the site needs.",
+        "answers that were saved from the switch, against the site",
+        "the default of the switch: set it at all hops",
+    ),
+    "switch.pfc": FindingKind(
+        "PFC is off for the lossless priority, or on for another one.",
+        "answers that were saved from the switch, against the site",
+        "the default of the switch: set it at all hops",
+    ),
+    "switch.trust": FindingKind(
+        "A port does not trust DSCP: RoCE data get the default priority.",
+        "answers that were saved from the switch, against the site",
+        "trust of another field; no map on the port",
+    ),
+    "switch.unread": FindingKind(
+        "An answer of a switch is not read: what it would tell is not known.",
+        "the saved file",
+        "it was cut as it was saved; a version whose answers are not known",
+    ),
+    "switch.unusual": FindingKind(
+        "A switch has another priority than usual; no site says what it should be.",
+        "answers that were saved from the switch",
+        "judge by a site: `--site`",
+    ),
+    "switch.watchdog": FindingKind(
+        "The PFC watchdog is off, or counted storms.",
+        "answers that were saved from the switch",
+        "a NIC that never stops pausing stops the fabric: turn it on",
+    ),
+    "switch.weights": FindingKind(
+        "The queue of CNPs is not served first.",
+        "answers that were saved from the switch",
+        "weights of queues: late CNPs slow congestion control",
+    ),
     "torch.missing": FindingKind(
         "Torch cannot be started on a node.",
         "the interpreter of the site",

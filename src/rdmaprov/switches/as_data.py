@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
-from rdmaprov.switches.judge import PortsProblem, SwitchAssessment, exit_code, nodes_without_port
+from rdmaprov.switches.judge import SwitchAssessment, exit_code, nodes_without_port
 from rdmaprov.switches.model import SwitchPort
+from rdmaprov.switches.problem import level
 from rdmaprov.switches.wanted import WantedSwitch
 
 
@@ -34,7 +36,7 @@ def _switch(found: SwitchAssessment) -> dict[str, Any]:
         "left_out": [port.name for port in reading.ports if port.name not in judged],
         "read_from": {fact.value: printable(text) for fact, text in reading.where.items()},
         "not_read": [fact.value for fact in found.not_read],
-        "problems": [_problem(each) for each in found.problems],
+        "problems": [_problem(*each) for each in found.problems.items()],
     }
 
 
@@ -44,17 +46,18 @@ def _port(port: SwitchPort) -> dict[str, Any]:
     }
 
 
-def _problem(found: PortsProblem) -> dict[str, Any]:
-    problem = found.problem
+def _problem(found: Finding, ports: Sequence[str]) -> dict[str, Any]:
+    values = found.values or {"seen": found.what, "expected": "", "source": "", "read": ""}
     return {
-        "level": problem.level,
-        "fact": problem.fact,
-        "ports": list(found.ports),
-        "seen": printable(problem.seen),
-        "expected": problem.expected,
-        "source": problem.source,
-        "read": printable(problem.where),
-        "fix": problem.remedy,
+        "level": level(found),
+        "fact": found.part or None,
+        "ports": list(ports),
+        "seen": printable(str(values["seen"])),
+        "expected": values["expected"],
+        "source": values["source"],
+        "read": printable(str(values["read"])),
+        "fix": found.remedy,
+        "finding": found.kind,
     }
 
 

@@ -7,28 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.switches.model import SwitchFact, SwitchPort, SwitchReading
-from rdmaprov.switches.problem import SwitchLevel, SwitchProblem
+from rdmaprov.switches.problem import of_port
 from rdmaprov.switches.remedies import remedy
 from rdmaprov.switches.wanted import WantedSwitch
 from rdmaprov.words import quantity
 
 
-def port_notes(
-    reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch
-) -> Iterator[SwitchProblem]:
+def port_notes(reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch) -> Iterator[Finding]:
     """Yield the notes on a port."""
     yield from _watchdog(reading, port)
     yield from _drops(reading, port, wanted)
     yield from _shares(reading, port, wanted)
 
 
-def _note(reading: SwitchReading, fact: SwitchFact, seen: str, command: str = "") -> SwitchProblem:
-    where = reading.where.get(fact, "")
-    return SwitchProblem(SwitchLevel.NOTE, fact, seen, where=where, remedy=command)
+def _note(reading: SwitchReading, fact: SwitchFact, seen: str, command: str = "") -> Finding:
+    return of_port(fact, seen, command, read=reading.where.get(fact, ""))
 
 
-def _watchdog(reading: SwitchReading, port: SwitchPort) -> Iterator[SwitchProblem]:
+def _watchdog(reading: SwitchReading, port: SwitchPort) -> Iterator[Finding]:
     """Without it, one NIC that never stops pausing stops the fabric.
 
     RDMA over Commodity Ethernet at Scale (SIGCOMM 2016), section 4.3.
@@ -44,9 +42,7 @@ def _watchdog(reading: SwitchReading, port: SwitchPort) -> Iterator[SwitchProble
         yield _note(reading, SwitchFact.WATCHDOG, seen)
 
 
-def _drops(
-    reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch
-) -> Iterator[SwitchProblem]:
+def _drops(reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch) -> Iterator[Finding]:
     of_roce = {f"queue {port.queue_for(wanted.roce_dscp)}", "rx RoCE", "tx RoCE", "tx CNP"}
     for name, count in (port.drops or {}).items():
         if count and name in of_roce:
@@ -54,9 +50,7 @@ def _drops(
             yield _note(reading, SwitchFact.DROPS, seen)
 
 
-def _shares(
-    reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch
-) -> Iterator[SwitchProblem]:
+def _shares(reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch) -> Iterator[Finding]:
     queue = port.queue_for(wanted.cnp_dscp)
     share = (port.shares or {}).get(-1 if queue is None else queue)
     if share is not None and not share.is_strict:

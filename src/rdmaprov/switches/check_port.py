@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rdmaprov.contract.qos import priority_names
+from rdmaprov.finding.finding import Finding
 from rdmaprov.switches.model import (
     EcnCurve,
     SwitchFact,
     SwitchPort,
     SwitchReading,
 )
-from rdmaprov.switches.problem import SwitchLevel, SwitchProblem
+from rdmaprov.switches.problem import UNUSUAL, of_port
 from rdmaprov.switches.remedies import pfc_remedy, remedy
 from rdmaprov.switches.wanted import WantedSwitch
 
@@ -22,7 +23,7 @@ class PortCheck:
     def __init__(self, reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch) -> None:
         self._reading, self._port, self._wanted = reading, port, wanted
 
-    def problems(self) -> Iterator[SwitchProblem]:
+    def problems(self) -> Iterator[Finding]:
         """Yield all that is wrong or not known."""
         yield from self._pfc()
         yield from self._trust()
@@ -38,26 +39,16 @@ class PortCheck:
         """Return whether DSCP decides, as far as is known."""
         return self._wanted.trusts_dscp and self._port.trusts_dscp is not False
 
-    def _wrong(
-        self, fact: SwitchFact, seen: str, expected: str, command: str = ""
-    ) -> SwitchProblem:
-        return SwitchProblem(
-            SwitchLevel.WRONG,
-            fact,
-            seen,
-            expected,
-            self._wanted.source(fact),
-            self._reading.where.get(fact, ""),
-            command,
+    def _wrong(self, fact: SwitchFact, seen: str, expected: str, command: str = "") -> Finding:
+        source, read = self._wanted.source(fact), self._reading.where.get(fact, "")
+        return of_port(
+            fact, seen, command, proven=True, expected=expected, source=source, read=read
         )
 
-    def _unknown(self, fact: SwitchFact, what: str) -> SwitchProblem:
-        return SwitchProblem(SwitchLevel.UNKNOWN, fact, what)
-
-    def _pfc(self) -> Iterator[SwitchProblem]:
+    def _pfc(self) -> Iterator[Finding]:
         port, wanted = self._port, self._wanted.pfc
         if port.pfc_rx is None or port.pfc_tx is None:
-            yield self._unknown(SwitchFact.PFC, "PFC")
+            yield of_port(SwitchFact.PFC, "PFC")
             return
         missing = wanted - (port.pfc_rx & port.pfc_tx)
         extra = port.pfc_tx - wanted
@@ -71,21 +62,21 @@ class PortCheck:
         else:
             usual = f"{expected} is {self._wanted.source(SwitchFact.PFC)}"
             seen = f"{_pfc_seen(port)}; {usual}"
-            yield SwitchProblem(SwitchLevel.NOTE, SwitchFact.PFC, seen)
+            yield of_port(SwitchFact.PFC, seen, kind=UNUSUAL)
 
-    def _trust(self) -> Iterator[SwitchProblem]:
+    def _trust(self) -> Iterator[Finding]:
         trusts = self._port.trusts_dscp
         if trusts is None and self._wanted.trusts_dscp:
-            yield self._unknown(SwitchFact.TRUST, "whether the port trusts DSCP")
+            yield of_port(SwitchFact.TRUST, "whether the port trusts DSCP")
         elif trusts is False and self._wanted.trusts_dscp:
             command = remedy(self._reading.system, SwitchFact.TRUST)
             yield self._wrong(SwitchFact.TRUST, "the port does not trust DSCP", "dscp", command)
 
-    def _roce_class(self) -> Iterator[SwitchProblem]:
+    def _roce_class(self) -> Iterator[Finding]:
         dscp, priority = self._wanted.roce_dscp, self._wanted.roce_priority
         number = self._port.class_of(dscp)
         if number is None:
-            yield self._unknown(SwitchFact.DSCP_MAP, f"the class of DSCP {dscp} (RoCE data)")
+            yield of_port(SwitchFact.DSCP_MAP, f"the class of DSCP {dscp} (RoCE data)")
         elif priority not in self._port.pausing(number):
             stops = sorted(self._port.pausing(number))
             paused = f", which pauses of {priority_names(stops)} stop" if stops else ""
@@ -93,11 +84,11 @@ class PortCheck:
             command = self._map_remedy(dscp, priority)
             yield self._wrong(SwitchFact.DSCP_MAP, seen, f"priority {priority}", command)
 
-    def _cnp_class(self) -> Iterator[SwitchProblem]:
+    def _cnp_class(self) -> Iterator[Finding]:
         dscp, priority = self._wanted.cnp_dscp, self._wanted.cnp_priority
         number = self._port.class_of(dscp)
         if number is None:
-            yield self._unknown(SwitchFact.DSCP_MAP, f"the class of DSCP {dscp} (CNPs)")
+            yield of_port(SwitchFact.DSCP_MAP, f"the class of DSCP {dscp} (CNPs)")
             return
         stops = self._port.pausing(number)
         is_lossless = bool(stops & (self._port.pfc_tx or frozenset()))
@@ -108,8 +99,8 @@ class PortCheck:
             command = self._map_remedy(dscp, priority)
             yield self._wrong(SwitchFact.DSCP_MAP, seen, f"priority {priority}", command)
         elif priority not in stops:
-            yield SwitchProblem(
-                SwitchLevel.NOTE, SwitchFact.DSCP_MAP, f"{seen}; priority {priority} is usual"
+            yield of_port(
+                SwitchFact.DSCP_MAP, f"{seen}; priority {priority} is usual", kind=UNUSUAL
             )
 
     def _map_remedy(self, dscp: int, priority: int) -> str:
@@ -123,7 +114,7 @@ class PortCheck:
             number = priority  # what is wrong with its class is told already
         return number, None if number is None else self._port.queue_of(number)
 
-    def _ecn(self) -> Iterator[SwitchProblem]:
+    def _ecn(self) -> Iterator[Finding]:
         if not self._wanted.ecn:
             return
         number, queue = self._queue()
@@ -131,24 +122,22 @@ class PortCheck:
             command = remedy(self._reading.system, SwitchFact.ECN, queue=self._wanted.roce_priority)
             yield self._wrong(SwitchFact.ECN, "ECN is off for all queues", "on", command)
         elif queue is None or self._port.ecn is None:
-            yield self._unknown(SwitchFact.ECN, "ECN of the queue of RoCE data")
+            yield of_port(SwitchFact.ECN, "ECN of the queue of RoCE data")
         else:
             yield from self._marks(number, queue, self._port.ecn.get(queue))
 
-    def _marks(
-        self, number: int | None, queue: int, curve: EcnCurve | None
-    ) -> Iterator[SwitchProblem]:
+    def _marks(self, number: int | None, queue: int, curve: EcnCurve | None) -> Iterator[Finding]:
         if curve is None or not curve.is_on:
             command = remedy(self._reading.system, SwitchFact.ECN, queue=queue)
             yield self._wrong(SwitchFact.ECN, f"ECN is off for queue {queue}", "on", command)
         elif curve.least is None or curve.most is None:
-            yield self._unknown(SwitchFact.ECN, f"where ECN of queue {queue} begins and ends")
+            yield of_port(SwitchFact.ECN, f"where ECN of queue {queue} begins and ends")
         else:
             yield from self._curve(queue, number, curve, curve.least, curve.most)
 
     def _curve(
         self, queue: int, number: int | None, curve: EcnCurve, least: float, most: float
-    ) -> Iterator[SwitchProblem]:
+    ) -> Iterator[Finding]:
         if least > most:
             seen = f"ECN of queue {queue} begins at {least:,} {curve.unit} and ends at {most:,}"
             yield self._wrong(SwitchFact.ECN, seen, "a beginning below its end")
@@ -161,15 +150,15 @@ class PortCheck:
             seen = f"ECN of queue {queue} begins at {least:,} bytes, PFC pauses at {pauses_at:,}"
             yield self._wrong(SwitchFact.ECN, seen, "ECN first")
 
-    def _mtu(self) -> Iterator[SwitchProblem]:
+    def _mtu(self) -> Iterator[Finding]:
         mtu, least = self._port.mtu_bytes, self._wanted.mtu_bytes
         if mtu is None:
-            yield self._unknown(SwitchFact.MTU, "the MTU")
+            yield of_port(SwitchFact.MTU, "the MTU")
         elif mtu < least:
             command = remedy(self._reading.system, SwitchFact.MTU, mtu=least)
             yield self._wrong(SwitchFact.MTU, f"the MTU is {mtu:,}", f"at least {least:,}", command)
 
-    def _buffers(self) -> Iterator[SwitchProblem]:
+    def _buffers(self) -> Iterator[Finding]:
         number, _ = self._queue()
         groups, lossless = self._port.class_group, self._port.lossless_groups
         if not self._wanted.pfc or number is None or groups is None or lossless is None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 from rdmaprov.switches.check_notes import port_notes
 from rdmaprov.switches.check_port import PortCheck
 from rdmaprov.switches.model import SwitchFact, SwitchPort, SwitchReading
-from rdmaprov.switches.problem import SwitchLevel, SwitchProblem
+from rdmaprov.switches.problem import LEVELS, UNKNOWN, WRONG, level
 from rdmaprov.switches.read import READERS
 from rdmaprov.switches.wanted import WantedSwitch
 
-_Key = tuple[SwitchLevel, SwitchFact | None, str]
 _WORD = re.compile(r"[\w-]+")
 # What a port may lack without a verdict being unknown: no site says what it should be.
 _OPTIONAL = {
@@ -35,14 +35,6 @@ class SwitchVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class PortsProblem:
-    """A problem, and the ports that have it."""
-
-    problem: SwitchProblem
-    ports: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class SwitchAssessment:
     """A judged switch.
 
@@ -50,7 +42,8 @@ class SwitchAssessment:
         reading: what it says.
         ports: the ports that were judged.
         chosen: why these.
-        problems: what is wrong, then what is not known, then notes.
+        problems: what is wrong, then what is not known, then notes; each with the ports that have
+            it, none for what was not read.
         not_read: facts that no verdict needs and no answer has.
 
     """
@@ -58,16 +51,16 @@ class SwitchAssessment:
     reading: SwitchReading
     ports: tuple[SwitchPort, ...]
     chosen: str
-    problems: tuple[PortsProblem, ...]
+    problems: Mapping[Finding, Sequence[str]]
     not_read: tuple[SwitchFact, ...]
 
     @property
     def verdict(self) -> SwitchVerdict:
         """Return the verdict: a fault counts more than what is not known."""
-        levels = {each.problem.level for each in self.problems}
-        if SwitchLevel.WRONG in levels:
+        levels = set(map(level, self.problems))
+        if WRONG in levels:
             return SwitchVerdict.WRONG
-        is_known = self.ports and SwitchLevel.UNKNOWN not in levels
+        is_known = self.ports and UNKNOWN not in levels
         return SwitchVerdict.RIGHT if is_known else SwitchVerdict.UNKNOWN
 
 
@@ -82,28 +75,21 @@ def exit_code(found: Sequence[SwitchAssessment]) -> ExitCode:
 def judge_switch(reading: SwitchReading, wanted: WantedSwitch) -> SwitchAssessment:
     """Return what is wrong with a switch, and what is not known of it."""
     ports, chosen = choose_ports(reading.ports, wanted)
-    found: dict[_Key, list[str]] = {}
-    first: dict[_Key, SwitchProblem] = {}
+    found: dict[Finding, list[str]] = {}
     for port in ports:
         check = PortCheck(reading, port, wanted)
         for each in (*check.problems(), *port_notes(reading, port, wanted)):
-            key = each.level, each.fact, each.sentence
-            first.setdefault(key, each)
-            found.setdefault(key, []).append(port.name)
-    problems = [PortsProblem(first[key], tuple(names)) for key, names in found.items()]
-    problems += [PortsProblem(_not_read(text), ()) for text in reading.not_read]
-    levels = list(SwitchLevel)
-    problems.sort(key=lambda each: levels.index(each.problem.level))
+            found.setdefault(each, []).append(port.name)
+    for text in reading.not_read:
+        found[Finding("switch.unread", f"not read: {text}", proven=False)] = []
+    order = sorted(found, key=lambda each: LEVELS.index(level(each)))
+    problems = {each: found[each] for each in order}
     lacking = tuple(
         fact
         for fact, name in _OPTIONAL.items()
         if ports and all(getattr(port, name) is None for port in ports)
     )
-    return SwitchAssessment(reading, ports, chosen, tuple(problems), lacking)
-
-
-def _not_read(text: str) -> SwitchProblem:
-    return SwitchProblem(SwitchLevel.UNKNOWN, None, f"not read: {text}")
+    return SwitchAssessment(reading, ports, chosen, problems, lacking)
 
 
 def choose_ports(

@@ -1,48 +1,59 @@
-"""One thing that is wrong with a port of a switch, or not known of it."""
+"""What is wrong with a port of a switch, not known of it, or worth a look."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-
+from rdmaprov.finding.finding import Finding
 from rdmaprov.switches.model import SwitchFact
 
+LEVELS = WRONG, UNKNOWN, NOTE = "wrong", "unknown", "note"
+_KINDS = {
+    SwitchFact.PFC: "switch.pfc",
+    SwitchFact.TRUST: "switch.trust",
+    SwitchFact.DSCP_MAP: "switch.dscp-map",
+    SwitchFact.ECN: "switch.ecn",
+    SwitchFact.MTU: "switch.mtu",
+    SwitchFact.BUFFERS: "switch.buffers",
+    SwitchFact.WEIGHTS: "switch.weights",
+    SwitchFact.WATCHDOG: "switch.watchdog",
+    SwitchFact.DROPS: "switch.drops",
+}
+UNUSUAL = "switch.unusual"
+_NOTES = {"switch.weights", "switch.watchdog", "switch.drops", UNUSUAL}
 
-class SwitchLevel(StrEnum):
-    """How it counts: a note does not count in the verdict."""
 
-    WRONG = "wrong"
-    UNKNOWN = "unknown"
-    NOTE = "note"
-
-
-@dataclass(frozen=True)
-class SwitchProblem:
-    """What was seen on a port.
+def of_port(
+    fact: SwitchFact,
+    seen: str,
+    remedy: str = "",
+    *,
+    proven: bool = False,
+    expected: str = "",
+    source: str = "",
+    read: str = "",
+    kind: str = "",
+) -> Finding:
+    """Return what was seen on a port.
 
     Args:
-        level: how it counts.
-        fact: of what; None of an answer that is not read.
+        fact: of what; the finding's part.
         seen: in words.
+        remedy: what to type on the switch; empty if that is not known.
+        proven: whether it is wrong; else it is not known, or a note.
         expected: in words; empty if nothing is expected.
         source: who expects it; empty if nothing is expected.
-        where: the command or table that says what is seen.
-        remedy: what to type on the switch; empty if that is not known.
+        read: the command or table that says what is seen.
+        kind: of the finding, if it is not that of the fact.
 
     """
+    wanted = f", expected {expected}" if expected else ""
+    inside = "; ".join(filter(None, (source, f"read: {read}" if read else "")))
+    what = f"{seen}{wanted}" + (f" ({inside})" if inside else "")
+    values = {"seen": seen, "expected": expected, "source": source, "read": read}
+    return Finding(
+        kind or _KINDS[fact], what, remedy, part=fact.value, proven=proven, values=values
+    )
 
-    level: SwitchLevel
-    fact: SwitchFact | None
-    seen: str
-    expected: str = ""
-    source: str = ""
-    where: str = ""
-    remedy: str = ""
 
-    @property
-    def sentence(self) -> str:
-        """Return what was seen, what was expected, by whom, and where it was read."""
-        expected = f", expected {self.expected}" if self.expected else ""
-        told = [self.source, f"read: {self.where}" if self.where else ""]
-        inside = "; ".join(each for each in told if each)
-        return f"{self.seen}{expected}" + (f" ({inside})" if inside else "")
+def level(found: Finding) -> str:
+    """Return how a finding counts, one of LEVELS: a note does not count in the verdict."""
+    return WRONG if found.proven else NOTE if found.kind in _NOTES else UNKNOWN

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rdmaprov.switches.judge import SwitchAssessment, judge_switch
 from rdmaprov.switches.model import SwitchPort, SwitchReading
+from rdmaprov.switches.problem import level as level_of
 from rdmaprov.switches.read import read_switch
 from rdmaprov.switches.saved import find_switches
 from rdmaprov.switches.wanted import WantedSwitch, usual_settings
@@ -51,4 +52,4 @@ class SavedAnswers:
 
 def sentences(found: SwitchAssessment, level: str) -> list[str]:
     """Return what was found of a level."""
-    return [each.problem.sentence for each in found.problems if each.problem.level == level]
+    return [each.what for each in found.problems if level_of(each) == level]

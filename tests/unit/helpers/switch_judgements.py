@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.unit.helpers.switch_answers import EOS_MAP, SavedAnswers
 
-from rdmaprov.switches.problem import SwitchLevel
+from rdmaprov.switches.problem import NOTE, UNKNOWN, WRONG
 
-WRONG, UNKNOWN, NOTE = SwitchLevel
+__all__ = ["NOTE", "UNKNOWN", "WRONG"]
 SWP16 = {"swp16": {"link": {"mtu": 9216, "speed": "400G", "oper-status": "up"}}}
 MAP = ("qos profile", f"{EOS_MAP}qos profile")
 

@@ -102,9 +102,9 @@ ALTERED = [
 def test_one_wrong_value_is_named_and_nothing_else(request, name, pairs, says, repair):
     found = request.getfixturevalue(name).alter(*pairs).judge()
     assert (sentences(found, WRONG), found.verdict) == ([says], SwitchVerdict.WRONG)
-    (problem,) = [each for each in found.problems if each.problem.level == WRONG]
-    assert problem.problem.remedy == repair
-    assert problem.ports == tuple(port.name for port in found.ports)
+    (problem,) = [each for each in found.problems if each.proven]
+    assert problem.remedy == repair
+    assert found.problems[problem] == [port.name for port in found.ports]
 
 
 def test_mtu_of_cumulus(cumulus):
