@@ -10,6 +10,8 @@ from click.shell_completion import CompletionItem
 
 from rdmaprov.resources import data_dir
 
+_MOST_RUNS = 20  # that are read for the names of nodes: a shell waits
+
 
 def matching(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     """Return the names that begin so."""
@@ -42,21 +44,37 @@ def complete_roles(
 def complete_limit(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the hosts and groups of the site that begin so."""
-    from rdmaprov.inventory.ansible_api import AnsibleError, Inventory, mute
+    """Return the hosts and groups of the site that begin so; nothing of the site is run."""
+    from rdmaprov.inventory.host_names import known_names
 
     # The option has no value yet, so click has not made arguments of the words before it.
     site = Path(context.args[0]) if context.args else context.params.get("site")
     if site is None or not site.is_dir():
         return []
-    try:
-        with mute():
-            inventory = Inventory(site)
-            inventory.parse()
-    except AnsibleError:
-        return []
-    names = {str(name) for name in (*inventory.groups, *inventory.hosts)}
-    return last_matching(sorted(names), incomplete)
+    return last_matching(sorted({*_newest_nodes(site), *known_names(site)}), incomplete)
+
+
+def _newest_nodes(site: Path) -> list[str]:
+    """Return the nodes of the newest run of a whole site; of its newest run, if all had a limit."""
+    from rdmaprov.inventory.names import is_safe
+    from rdmaprov.report.read import newest_first
+    from rdmaprov.runs.directory import RUNS
+    from rdmaprov.runs.results import RESULTS, NotRead, load_results
+
+    newest: list[str] = []
+    for run in newest_first(Path(RUNS))[:_MOST_RUNS]:
+        try:
+            data = load_results(run / RESULTS)
+        except (NotRead, OSError):
+            continue
+        named, nodes = data.get("site"), data.get("nodes")
+        if not isinstance(named, str) or Path(named).resolve() != site.resolve():
+            continue
+        names = [name for name in nodes if is_safe(name)] if isinstance(nodes, dict) else []
+        newest = newest or names
+        if data.get("limit") is None and data.get("hosts") is None:
+            return names
+    return newest
 
 
 def complete_run(

@@ -19,7 +19,7 @@ __all__ = ["Fleet", "Node", "Rail", "SiteError", "load_site"]
 
 
 def __getattr__(name: str) -> object:
-    """Import Ansible when a site is loaded with it: a stranger's site is read without."""
+    """Import Ansible when a site is loaded with it."""
     if name == "load_site":
         from rdmaprov.inventory.load import load_site
 
