@@ -105,7 +105,7 @@ def publish_targets() -> dict[str, Any]:
 
 
 def publish_last(tell: Callable[[Missed], list[str]], show: Callable[[str], object]) -> None:
-    """Note what is to be told when the verb has ended; of several runs, the last counts.
+    """Note what to tell when the verb has ended; of several runs, the last counts.
 
     Args:
         tell: does it; is given the errors of files to fill, and returns lines.

@@ -49,6 +49,31 @@ def test_template_is_no_default_of_a_spec(role: Role):
     assert "{{" not in json.dumps(raw_spec(role.name))
 
 
+# What the controller's launchers, schedulers and signers read, and no program comes from.
+ONLY_READ = {
+    *("scheduler_kind", "scheduler_wait_s", "fabric_leaf", "fabric_rack", "fabric_gpu_count"),
+    *("fabric_certificate_days", "fabric_certificate_on_nodes"),
+    *("torch_runtime_kind", "torch_runtime_launcher", "torch_runtime_python"),
+    *("torch_runtime_launch_image", "torch_runtime_launch_python"),  # on nodes, by Slurm
+}
+STARTS = ("scheduler/*", "acceptance/launchers/*", "certificate/*", "cli/accept_certificate")
+
+
+def test_variables_that_act_on_the_controller_are_marked_and_listed():
+    package = ROOT / "src/rdmaprov"
+    texts = [path.read_text() for each in STARTS for path in package.glob(f"{each}.py")]
+    read = {
+        word for text in texts for word in re.findall(r'"(\w+)"', text)
+    } & SCHEMA.variables.keys()
+    marked = {each.name for each in OPTIONS if "Acts on the controller." in each.description}
+    named = {name for name in SCHEMA.variables if re.search("_command$|_options$|ate_key$", name)}
+    assert (read - ONLY_READ) | named == marked
+    page = (ROOT / "docs/security.md").read_text()
+    _, _, table = page.partition("**What a variable can start on the controller.**")
+    rows = table.partition("\n## ")[0].split("|---|")[-1]
+    assert set(re.findall(r"`(\w+)`", rows)) & SCHEMA.variables.keys() == marked
+
+
 def test_variables_are_named_after_their_roles():
     def is_right(option: Option) -> bool:
         return bool(re.fullmatch(rf"{option.role}_[a-z0-9_]+", option.name))
