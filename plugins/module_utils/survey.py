@@ -79,7 +79,6 @@ def survey(
         "busy": busy.users(machine) if interruptions(roles) else [],
         "not_cured": {name: reasons for name, reasons in not_cured.items() if reasons},
         "boot_id": boot_id,
-        "uptime_s": float((machine.value("/proc/uptime") or "0").partition(" ")[0]),
     }
 
 

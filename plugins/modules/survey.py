@@ -90,6 +90,7 @@ uptime_s:
 """
 
 import contextlib
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -123,6 +124,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     reboots = module.params["reboots"]
     found = survey(machine, module.params["arguments"], plan_role, reboots=reboots)
+    found["uptime_s"] = time.clock_gettime(time.CLOCK_BOOTTIME)
     for warning in found.pop("warnings"):
         module.warn(warning)
     before = module.params["rebooted_from"]

@@ -25,6 +25,7 @@ _VERDICTS = {
     ExitCode.UNKNOWN: "unknown",
     ExitCode.INTERRUPTED: "interrupted",
 }
+CONNECTED = "connected"
 GLOO_NOTE = (
     "gloo shows reachability, rank order and right values on each rail, over TCP. Not verified: "
     "GPU bandwidth, RDMA, the lossless priority"
@@ -89,8 +90,9 @@ class GateResult:
 
     @property
     def verdict(self) -> str:
-        """Return accepted, refused, unknown or interrupted."""
-        return _VERDICTS[self.exit_code()]
+        """Return accepted, connected (all that gloo can show), refused, unknown or interrupted."""
+        verdict = _VERDICTS[self.exit_code()]
+        return CONNECTED if verdict == "accepted" and self.backend == "gloo" else verdict
 
     def as_data(self) -> dict[str, Any]:
         """Return what results.json has of no other verb; docs/results.schema.json describes it."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rdmaprov.acceptance.evidence import measure
-from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.result import CONNECTED, GateResult
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.problem import printable
 from rdmaprov.terminal import Line
 
 _STATE_STYLES = {"failed": "red", "unknown": "yellow", "skipped": "dim"}
-_STYLES = {"accepted": "bold green", "refused": "bold red"}
+_STYLES = {"accepted": "bold green", CONNECTED: "bold", "refused": "bold red"}
 
 
 def summary_lines(result: GateResult) -> Iterator[Line]:
@@ -33,6 +33,8 @@ def summary_lines(result: GateResult) -> Iterator[Line]:
     count = len(result.nodes)
     verdict = "neither accepted nor refused: " if result.verdict == "unknown" else ""
     what = f"{count} nodes {verdict}{result.verdict}"
+    if result.verdict == CONNECTED:
+        what = f"{count} nodes: connectivity and sums over gloo passed"
     yield Line(what, _STYLES.get(result.verdict, "bold yellow"))
 
 

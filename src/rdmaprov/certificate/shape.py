@@ -148,7 +148,7 @@ STATEMENT = fields(
                 "site": fields({"name": _LINE, "sha256": _SHA256}),
                 "asked": _ASKED,
                 "waivers": list_of(_WAIVER),
-                "verdict": text("accepted|refused|unknown|interrupted"),
+                "verdict": text("accepted|connected|refused|unknown|interrupted"),
                 "backend": text("nccl|gloo"),
                 "ranks": integer(2, 1 << 20),
                 "stages": list_of(_STAGE, len(STAGES)),

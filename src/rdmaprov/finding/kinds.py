@@ -30,6 +30,11 @@ KINDS = {
         "the kernel's neighbours (`ip neigh`) after connections over each rail",
         "the same address twice in `fabric_rails`; swapped cables; ARP that answers on any device",
     ),
+    "backend.gloo": FindingKind(
+        "Nodes with GPUs were measured over gloo, which shows neither their GPUs nor RDMA.",
+        "the backend that was asked for; the GPUs that nodes have",
+        "`--backend gloo`: run without it",
+    ),
     "bandwidth.floor": FindingKind(
         "The fleet's all-reduce is below what its hardware must reach, or was not measured.",
         "bus bandwidth at 1 GiB or more, against [the floor](acceptance.md)",

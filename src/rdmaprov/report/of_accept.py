@@ -18,6 +18,7 @@ _HEADLINES = {
     "unknown": "Unknown",
     "interrupted": "Interrupted",
 }
+_CONNECTED = "Connectivity and sums over gloo passed"
 _SIGNS = (
     (Tone.BAD, "failed"),
     (Tone.UNKNOWN, "unknown"),
@@ -31,13 +32,13 @@ _Subject = tuple[str, int | None]  # node or "", rail or None
 def view(data: Mapping[str, Any]) -> View:
     """Return the content of the page, with its plots."""
     site = Scope(data["site"], data["limit"], data["nodes"])
-    floor = data["floor"]
+    floor, is_gloo = data["floor"], data["backend"] == "gloo"
     return View(
-        headline=_HEADLINES[data["verdict"]],
+        headline=_CONNECTED if is_gloo and data["verdict"] == "ok" else _HEADLINES[data["verdict"]],
         summary=f"{quantity(len(data['nodes']), 'node')}, {quantity(data['world_size'], 'rank')}"
         f" · {_count_findings(data['findings'])}"
         + (f" · {floor['sentence']}" if floor else "")
-        + (" · gloo: bandwidth and RDMA are not verified" if data["backend"] == "gloo" else ""),
+        + (" · gloo: bandwidth and RDMA are not verified" if is_gloo else ""),
         grid=_grid(data),
         issues=group_messages(_messages(data), site),
         plots=tuple(_plots(data)),

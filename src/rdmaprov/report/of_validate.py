@@ -9,6 +9,7 @@ from rdmaprov.report.grid import grid
 from rdmaprov.report.issues import Message, Scope, group_messages, group_skips
 from rdmaprov.report.model import Cell, Grid, Tone, View
 from rdmaprov.runs.groups import count_states, subject
+from rdmaprov.runs.last_word import left_out
 from rdmaprov.validate.verdict import split_remedy
 from rdmaprov.words import quantity, some
 
@@ -54,9 +55,16 @@ def view(data: Mapping[str, Any]) -> View:
 def _summary(data: Mapping[str, Any]) -> str:
     states = {name: node["state"] for name, node in data["nodes"].items()}
     nodes = count_states(states, _STATES, ("failed", "unknown"))
-    return (
-        f"{nodes} · {quantity(sum(data['counts'].values()), 'check')}: {_outcomes(data['counts'])}"
-    )
+    checks = quantity(sum(data["counts"].values()), "check")
+    return f"{_left_out(data)}{nodes} · {checks}: {_outcomes(data['counts'])}"
+
+
+def _left_out(data: Mapping[str, Any]) -> str:
+    """Return what a run did not ask; empty if it asked everything, or is of 0.1.0."""
+    lacks = left_out(data)
+    if not lacks and all(node.get("complete", True) for node in data["nodes"].values()):
+        return ""
+    return f"not all checks were asked{f' ({some(lacks, 3)})' if lacks else ''} · "
 
 
 def _outcomes(counts: Mapping[str, int]) -> str:

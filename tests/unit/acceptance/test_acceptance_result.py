@@ -147,7 +147,7 @@ def as_document(result):
 
 def results():
     good = GateResult(("n0", "n1", "n2", "n3"), "gloo", ran=healthy())
-    yield "accepted", good
+    yield "connected", good
     refused = GateResult(
         good.nodes, "gloo", [Finding("rail.slow", "x", "y", "n1", 0)], ran=broken()
     )
@@ -168,7 +168,9 @@ def test_results_are_as_the_schema_says(verdict, result):
     jsonschema.validate(found, SCHEMA)
     assert (result.verdict, found["exit_code"]) == (verdict, result.exit_code())
     text = "\n".join(line.text for line in summary.summary_lines(result))
-    assert f"4 nodes {verdict}" in text or f"neither accepted nor refused: {verdict}" in text
+    words = {"connected": "4 nodes: connectivity and sums over gloo passed"}
+    said = words.get(verdict, f"4 nodes {verdict}")
+    assert said in text or f"neither accepted nor refused: {verdict}" in text
 
 
 def test_the_schema_refuses_what_it_does_not_know():

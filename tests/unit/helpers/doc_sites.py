@@ -11,6 +11,7 @@ import yaml
 from tests.unit.helpers.doc_commands import Parsed, parse, words
 
 from rdmaprov import cli
+from rdmaprov.errors import UsageError
 from rdmaprov.inventory import SiteError, load_site
 from rdmaprov.lab import faults
 
@@ -84,7 +85,7 @@ class PageSites:
 def _has(site: Path, pattern: str) -> bool:
     try:
         return bool(load_site(site, pattern).nodes)
-    except SiteError:
+    except (SiteError, UsageError):
         return False
 
 

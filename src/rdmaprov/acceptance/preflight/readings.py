@@ -21,12 +21,12 @@ _REACH_SLACK_S = 30
 
 
 def choose_backend(wanted: str, nodes: Sequence[Node], known: Mapping[str, Document]) -> str:
-    """Return the backend: nccl where the site says that there are GPUs, or all nodes have some."""
+    """Return the backend: nccl where the site says that there are GPUs, or a node has some."""
     if wanted != "auto":
         return wanted
     if any(int(node.get("fabric_gpu_count") or 0) for node in nodes):
         return "nccl"
-    return "nccl" if known and all(facts["gpus"]["gpus"] for facts in known.values()) else "gloo"
+    return "nccl" if any(facts["gpus"]["gpus"] for facts in known.values()) else "gloo"
 
 
 def read_facts(

@@ -117,7 +117,17 @@ def collect_evidence(
         judge_nccl(result, site, ran, keep, history)
     else:
         result.notes.append(GLOO_NOTE)
+        result.findings += _beside_gpus(site)
     result.findings[:] = evidence.excuse(result.findings, gpu_checks.disturbed(after, own))
+
+
+def _beside_gpus(site: GateSite) -> Iterator[Finding]:
+    """Yield the nodes whose GPUs have a part in no collective over gloo."""
+    names = tuple(name for name, facts in site.facts.items() if facts["gpus"]["gpus"])
+    if names:
+        what = "gloo measures neither their GPUs nor RDMA"
+        remedy = "Run without --backend gloo"
+        yield Finding("backend.gloo", what, remedy, proven=False, level="fleet", nodes=names)
 
 
 def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, history: Path) -> None:
