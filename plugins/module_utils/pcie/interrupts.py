@@ -75,8 +75,8 @@ def _affinities(machine: Machine, function: Function) -> list[tuple[str, str]]:
     """Return its interrupts, each with the processors that it may run on."""
     numbers = machine.names(function.directory + "/msi_irqs")
     if not numbers:
-        pin = machine.value(function.directory + "/irq") or "0"
-        numbers = [pin] if pin != "0" else []
+        number = machine.value(function.directory + "/irq") or "0"
+        numbers = [number] if number != "0" else []
     found = []
     for number in sorted(numbers, key=int):
         seen = machine.value(f"{IRQ}/{number}/smp_affinity_list")
