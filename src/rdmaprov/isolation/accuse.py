@@ -25,16 +25,16 @@ def accuse_nodes(fleet: FleetSearch, search: WitnessSearch) -> None:
     found = {n: bad for n, bad in search.accused().items() if n not in fleet.accused()}
     if len(found) >= LEAST_OF_LEAF and (group := _shared(fleet, search, list(found))):
         why = "they pass among themselves and fail with others: they share a switch or its uplinks"
-        fleet.parts.append(FaultyPart("leaf", tuple(group), "low", why, _leaf_name(fleet, group)))
+        fleet.parts.append(FaultyPart("leaf", tuple(group), False, why, _leaf_name(fleet, group)))
         found = {node: bad for node, bad in found.items() if node not in group}
     for node, bad in found.items():
         passes = search.meetings.partners(node, bad=False)
         why = f"it fails with {some(bad, 3)}, which pass without it"
         if passes:
             why += f", and passed with {some(passes, 3)}: it comes and goes"
-        sure = "low" if passes else "high"
+        proven = not passes
         hang = hangs(search, [node])
-        part = FaultyPart("node", (node,), sure, why, hang=hang, comes_and_goes=bool(passes))
+        part = FaultyPart("node", (node,), proven, why, hang=hang, comes_and_goes=bool(passes))
         fleet.parts.append(part)
 
 
@@ -61,7 +61,7 @@ def accuse_intermittent(fleet: FleetSearch, search: WitnessSearch, *before: Meet
         )
         seen = (*before, search.meetings)
         hang = any(one.hangs(each.node, it) for one in seen for it in each.partners)
-        part = FaultyPart("node", (each.node,), "low", why, hang=hang, comes_and_goes=True)
+        part = FaultyPart("node", (each.node,), False, why, hang=hang, comes_and_goes=True)
         fleet.parts.append(part)
 
 
@@ -78,7 +78,7 @@ def accuse_pairs(fleet: FleetSearch, search: WitnessSearch, *before: Meetings) -
             "share paths, or some paths carry less"
         )
         nodes = tuple(dict.fromkeys(node for pair in pairs for node in pair))
-        fleet.parts.append(FaultyPart("fleet", nodes, "low", why))
+        fleet.parts.append(FaultyPart("fleet", nodes, False, why))
         return
     pairs = _accuse_common(fleet, pairs)
     passed = _pass_again(fleet, search, pairs)
@@ -90,10 +90,7 @@ def accuse_pairs(fleet: FleetSearch, search: WitnessSearch, *before: Meetings) -
         why = "each passes with other nodes" if cleared.issuperset(pair) else EITHER
         why += ", and they passed when tested again: it comes and goes" if pair in passed else ""
         hang = search.meetings.hangs(*pair)
-        confidence = "high" if sure else "low"
-        fleet.parts.append(
-            FaultyPart("pair", pair, confidence, f"they fail together; {why}", hang=hang)
-        )
+        fleet.parts.append(FaultyPart("pair", pair, sure, f"they fail together; {why}", hang=hang))
 
 
 def _accuse_common(fleet: FleetSearch, pairs: Sequence[Pair]) -> list[Pair]:
@@ -104,7 +101,7 @@ def _accuse_common(fleet: FleetSearch, pairs: Sequence[Pair]) -> list[Pair]:
         others = [each for pair in pairs if node in pair for each in pair if each != node]
         if len(others) > 1 and not set(others) & set(shared):
             why = f"it fails with {some(others, 3)}, which pass with others, as it does itself"
-            fleet.parts.append(FaultyPart("node", (node,), "low", why, comes_and_goes=True))
+            fleet.parts.append(FaultyPart("node", (node,), False, why, comes_and_goes=True))
     return [pair for pair in pairs if not set(pair) & set(shared)]
 
 

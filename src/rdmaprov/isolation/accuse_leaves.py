@@ -32,7 +32,7 @@ def accuse_all(
         "leaf do, whichever the leaves: the spines or all uplinks carry too little"
     )
     nodes = tuple(node for nodes in leaves.values() for node in nodes)
-    fleet.parts.append(FaultyPart("fleet", nodes, "high", why, "between leaves"))
+    fleet.parts.append(FaultyPart("fleet", nodes, True, why, "between leaves"))
     return True
 
 
@@ -44,8 +44,8 @@ def accuse_uplinks(
         if _bad_share(across, leaves[name]) < _MOST_OF_LEAF:
             continue  # its uplinks are shared: they slow all of its nodes
         why = f"its nodes pass among themselves and fail with those of {some(bad, 3)}"
-        sure = "low" if by_leaf.meetings.partners(name, bad=False) else "high"
-        fleet.parts.append(FaultyPart("leaf", tuple(leaves[name]), sure, why, name))
+        proven = not by_leaf.meetings.partners(name, bad=False)
+        fleet.parts.append(FaultyPart("leaf", tuple(leaves[name]), proven, why, name))
     _accuse_leaf_pairs(fleet, by_leaf, across, leaves)
 
 
@@ -65,7 +65,7 @@ def _accuse_leaf_pairs(
     which = "each passes with other leaves" if cleared.issuperset((one, other)) else EITHER
     nodes = (*leaves[one], *leaves[other])
     why = f"their nodes fail with each other; {which}"
-    fleet.parts.append(FaultyPart("leaf", nodes, "low", why, f"{one} and {other}"))
+    fleet.parts.append(FaultyPart("leaf", nodes, False, why, f"{one} and {other}"))
 
 
 def _bad_share(across: Meetings, nodes: Sequence[str]) -> float:

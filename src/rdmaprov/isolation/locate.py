@@ -76,9 +76,9 @@ def _accuse_leaves(fleet: FleetSearch, search: WitnessSearch) -> None:
         if passed is None or not passed:
             why = f"{len(own)} of its {len(nodes)} nodes fail with each other"
             why += ", and with nodes of other leaves that pass" if passed is not None else ""
-            sure = "high" if len(own) == len(nodes) and passed is not None else "low"
+            proven = len(own) == len(nodes) and passed is not None
             hang = hangs(search, own)
-            fleet.parts.append(FaultyPart("leaf", tuple(nodes), sure, why, name, hang=hang))
+            fleet.parts.append(FaultyPart("leaf", tuple(nodes), proven, why, name, hang=hang))
 
 
 def _passed_outside(

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FaultyPart:
-    """A part that is at fault.
+    """A part that tests of groups accuse: a hypothesis, not yet a finding.
+
+    A search merges parts of several rails, names the rail of a node, and drops what follows from
+    another one. What is left becomes findings (`acceptance/live/isolate.py`).
 
     Args:
         kind: node, rail, pair, leaf or fleet.
         nodes: the node, the two of a pair, all of the leaf, or those that the fault was seen with.
-        confidence: high, or low where the tests fit something else as well.
+        proven: whether the tests fit nothing else.
         why: what was seen.
         name: the leaf's name, or two leaves' names; empty where there is none.
         rail: the rail; None unless it is of one.
@@ -24,7 +27,7 @@ class FaultyPart:
 
     kind: str
     nodes: tuple[str, ...]
-    confidence: str
+    proven: bool
     why: str
     name: str = ""
     rail: int | None = None

@@ -79,7 +79,7 @@ def _part(node: str, leaf: str, own: Mapping[str, float], middle: float) -> Faul
         f"leaf takes {min(own.values()):.1f} us or more, between others of one leaf less than "
         f"{middle:.1f} us, and to nodes of other leaves it takes no longer"
     )
-    return FaultyPart("node", (node,), "low", why, remedy=_REMEDY)
+    return FaultyPart("node", (node,), False, why, remedy=_REMEDY)
 
 
 def _by_node(

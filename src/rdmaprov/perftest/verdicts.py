@@ -44,7 +44,7 @@ def fabric_parts(matrix: PathMatrix, nodes: Sequence[str]) -> list[FaultyPart]:
             f"even the best paths reach {format_percent(best)} of what they can carry, and must "
             f"reach {format_percent(BAD_SHARE_OF_CEILING)}"
         )
-        return [FaultyPart("fleet", tuple(nodes), "high", why)]
+        return [FaultyPart("fleet", tuple(nodes), True, why)]
     expected = matrix.share * matrix.across
     if INSIDE in good and good.get(ACROSS, best) < expected * good[INSIDE]:
         why = (
@@ -52,7 +52,7 @@ def fabric_parts(matrix: PathMatrix, nodes: Sequence[str]) -> list[FaultyPart]:
             f"paths under one leaf do, whichever the leaves, and must reach "
             f"{format_percent(expected)}"
         )
-        return [FaultyPart("fleet", tuple(nodes), "high", why)]
+        return [FaultyPart("fleet", tuple(nodes), True, why)]
     return []
 
 
@@ -77,10 +77,7 @@ def faulty_part(matrix: PathMatrix, suspect: Suspect, after: int) -> FaultyPart:
         why += "; not in all tests: it comes and goes"
     words = [matrix.errors.get(path, "") for path in suspect.paths]
     hang = 2 * words.count("timeout") > len(words)
-    confidence = "high" if sure else "low"
-    return FaultyPart(
-        suspect.kind, suspect.nodes, confidence, why, suspect.name, suspect.rail, hang
-    )
+    return FaultyPart(suspect.kind, suspect.nodes, sure, why, suspect.name, suspect.rail, hang)
 
 
 def _is_shown_again(matrix: PathMatrix, suspect: Suspect, after: int) -> bool:
@@ -152,13 +149,13 @@ def merge_rails(parts: Sequence[FaultyPart], rails: Sequence[int]) -> tuple[Faul
         if kind == "fleet" or len(many) < 2 or len(many) < _NODE_SHARE * len(rails):
             found += own
             continue
-        sure = 2 * sum(part.confidence == "high" for part in own) > len(own)
+        sure = 2 * sum(part.proven for part in own) > len(own)
         listed = "all rails" if len(many) == len(rails) else f"rails {_numbers(many)}"
         found.append(
             replace(
                 own[0],
                 kind="node" if kind == "rail" else kind,
-                confidence="high" if sure else "low",
+                proven=sure,
                 why=f"{listed}: {own[0].why}",
                 rail=None,
                 hang=any(part.hang for part in own),

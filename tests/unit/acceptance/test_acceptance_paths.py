@@ -97,16 +97,16 @@ def test_a_node_that_was_lost_is_unknown_with_the_reason():
 
 
 def test_a_leaf_that_carries_a_strangers_node_is_not_accused():
-    leaf = FaultyPart("leaf", ("a", "b"), "high", "slow", "l1")
-    port = FaultyPart("rail", ("x",), "high", "slow", rail=2)
-    path = FaultyPart("pair", ("a", "c"), "high", "slow", rail=2)
-    far = FaultyPart("node", ("x",), "high", "far")
-    own = FaultyPart("pair", ("a", "x"), "high", "slow", rail=2)
+    leaf = FaultyPart("leaf", ("a", "b"), True, "slow", "l1")
+    port = FaultyPart("rail", ("x",), True, "slow", rail=2)
+    path = FaultyPart("pair", ("a", "c"), True, "slow", rail=2)
+    far = FaultyPart("node", ("x",), True, "far")
+    own = FaultyPart("pair", ("a", "x"), True, "slow", rail=2)
     found = join_parts((leaf, port, path, own), (far,))
-    assert [(part.kind, part.confidence) for part in found] == [
-        ("leaf", "low"),
-        ("pair", "low"),
-        ("node", "high"),
+    assert [(part.kind, part.proven) for part in found] == [
+        ("leaf", False),
+        ("pair", False),
+        ("node", True),
     ]
     assert join_parts((leaf, port), ()) == (leaf, port)
 

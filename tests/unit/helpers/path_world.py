@@ -97,4 +97,4 @@ def both(node, rail, share) -> dict[str, Any]:
 
 def only(parts):
     [part] = parts
-    return part.kind, part.nodes, part.rail, part.confidence
+    return part.kind, part.nodes, part.rail, part.proven

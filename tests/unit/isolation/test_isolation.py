@@ -48,7 +48,7 @@ def test_a_slow_node_is_named(count, share):
     for index in {0, count // 2, count - 1}:
         done = found(count, nodes={f"n{index}": share})
         [part] = done.faulty_parts
-        assert (part.kind, part.nodes, part.confidence) == ("node", (f"n{index}",), "high")
+        assert (part.kind, part.nodes, part.proven) == ("node", (f"n{index}",), True)
         assert done.rounds <= (24 if count <= 16 else 12)
 
 
@@ -70,14 +70,14 @@ def test_half_of_a_fleet_is_named():
 def test_a_pairs_path_is_a_pair(one, other):
     pair = pair_key(f"n{one}", f"n{other}")
     [part] = found(8, pairs={pair: 0.5}).faulty_parts
-    assert (part.kind, set(part.nodes), part.confidence) == ("pair", set(pair), "high")
+    assert (part.kind, set(part.nodes), part.proven) == ("pair", set(pair), True)
 
 
 def test_a_node_that_several_bad_paths_have_in_common_is_the_suspect():
     """Of three nodes, two are not accused for what the third one does with them."""
     bad = {pair_key("n0", other): 0.5 for other in ("n3", "n5")}
     [part] = found(8, pairs=bad).faulty_parts
-    assert (part.kind, part.nodes, part.confidence) == ("node", ("n0",), "low")
+    assert (part.kind, part.nodes, part.proven) == ("node", ("n0",), False)
     assert "n3, n5, which pass with others" in part.why
 
 
@@ -90,7 +90,7 @@ def test_a_path_that_passes_again_is_not_sure():
         return {pair: 200.0 if pair == bad and slow >= 0 else 400.0 for pair in pairs}
 
     [part] = locate(FleetSearch(names(8), measure)).faulty_parts
-    assert (part.kind, set(part.nodes), part.confidence) == ("pair", {"n2", "n6"}, "low")
+    assert (part.kind, set(part.nodes), part.proven) == ("pair", {"n2", "n6"}, False)
     assert "it comes and goes" in part.why
 
 
@@ -111,18 +111,18 @@ def test_slow_rounds_over_gloo_are_no_fault(slow):
 def test_a_leaf_with_half_of_its_uplinks_is_named(share):
     done = found(64, uplinks={"leaf2": share}, leaf_of=leaves(64, 8))
     [part] = done.faulty_parts
-    assert (part.kind, part.name, part.confidence) == ("leaf", "leaf2", "high")
+    assert (part.kind, part.name, part.proven) == ("leaf", "leaf2", True)
     assert set(part.nodes) == {f"n{index}" for index in range(16, 24)}
 
 
 def test_a_leaf_that_loses_is_no_row_of_bad_nodes():
     [part] = found(64, under={"leaf1": 0.4}, leaf_of=leaves(64, 16)).faulty_parts
-    assert (part.kind, part.name, part.confidence) == ("leaf", "leaf1", "high")
+    assert (part.kind, part.name, part.proven) == ("leaf", "leaf1", True)
 
 
 def test_an_oversubscribed_fabric_is_no_leaf():
     [part] = found(64, spines=0.45, leaf_of=leaves(64, 16)).faulty_parts
-    assert (part.kind, part.confidence) == ("fleet", "high")
+    assert (part.kind, part.proven) == ("fleet", True)
     assert "45 %" in part.why or "46 %" in part.why or "44 %" in part.why
 
 
@@ -134,7 +134,7 @@ def test_paths_that_collide_are_no_nodes(known):
 
 def test_of_two_leaves_nothing_tells_which():
     done = found(16, uplinks={"leaf0": 0.5}, leaf_of=leaves(16, 8))
-    assert {part.confidence for part in done.faulty_parts if part.kind == "leaf"} <= {"low"}
+    assert {part.proven for part in done.faulty_parts if part.kind == "leaf"} <= {False}
     assert done.faulty_parts
 
 
@@ -152,7 +152,7 @@ def test_two_nodes_alone_are_alike():
 
 def test_two_nodes_that_hang_are_a_pair():
     [part] = found(2, nodes={"n0": 0.0}).faulty_parts
-    assert (part.kind, part.confidence) == ("pair", "low")
+    assert (part.kind, part.proven) == ("pair", False)
 
 
 def test_a_fleet_that_is_slow_everywhere_accuses_nobody():

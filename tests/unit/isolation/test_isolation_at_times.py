@@ -47,7 +47,7 @@ def test_a_node_that_is_slow_at_times_is_named(count, size):
         search = FleetSearch(names(count), at_times(world, node, 0.35, seed), leaf_of)
         parts = locate(search).faulty_parts
         assert all(node in part.nodes for part in parts), parts
-        assert not any(part.confidence == "high" for part in parts if part.nodes != (node,))
+        assert not any(part.proven for part in parts if part.nodes != (node,))
         named += any(part.nodes == (node,) for part in parts)
     assert named >= 19
 

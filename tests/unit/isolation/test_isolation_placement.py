@@ -30,7 +30,7 @@ def test_a_node_under_another_leaf_is_named(count, size):
         node = f"n{number}"
         other = next(leaf for leaf in stated.values() if leaf != stated[node])
         [part] = misplaced(latencies(stated, {**stated, node: other}), stated)
-        assert (part.kind, part.nodes, part.confidence) == ("node", (node,), "low")
+        assert (part.kind, part.nodes, part.proven) == ("node", (node,), False)
         assert f"not under {stated[node]} as the site says" in part.why
         assert "lldpctl" in part.remedy
 

@@ -42,7 +42,7 @@ def test_no_false_accusation_in_a_thousand_fleets():
             seed=seed,
         )
         done = solve(count, world, known=size < count)
-        accused = {part.nodes for part in done.faulty_parts if part.confidence == "high"}
+        accused = {part.nodes for part in done.faulty_parts if part.proven}
         assert accused <= {(node,) for node in bad}, (seed, count, size, bad, done)
 
 

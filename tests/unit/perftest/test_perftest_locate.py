@@ -18,7 +18,7 @@ from rdmaprov.perftest.matrix import path_of
 @pytest.mark.parametrize("count", [4, 5, 16])
 def test_a_slow_port_is_named_and_nobody_else(count, share):
     world = World(count, **both("n02", 3, share))
-    assert only(world.solve()) == ("rail", ("n02",), 3, "high")
+    assert only(world.solve()) == ("rail", ("n02",), 3, True)
 
 
 @pytest.mark.parametrize(("way", "word"), [("sends", "sends"), ("receives", "receives")])
@@ -26,14 +26,14 @@ def test_a_port_that_is_slow_one_way_does_not_accuse_its_partners(way, word):
     slow: dict[str, Any] = {way: {("n05", 1): 0.5}}
     world = World(**slow)
     parts = world.solve()
-    assert only(parts) == ("rail", ("n05",), 1, "high")
+    assert only(parts) == ("rail", ("n05",), 1, True)
     assert f"it {word} 5" in parts[0].why
 
 
 @pytest.mark.parametrize("error", ["completion", "timeout", "no-path", "no-server"])
 def test_a_port_that_carries_nothing_is_named_with_the_error(error):
     [part] = World(**both("n05", 1, error)).solve()
-    assert (part.kind, part.nodes, part.rail, part.confidence) == ("rail", ("n05",), 1, "high")
+    assert (part.kind, part.nodes, part.rail, part.proven) == ("rail", ("n05",), 1, True)
     assert error in part.why
     assert part.hang == (error == "timeout")
 
@@ -41,16 +41,16 @@ def test_a_port_that_carries_nothing_is_named_with_the_error(error):
 def test_two_ports_at_fault_are_both_named_although_they_met():
     sends = {("n01", 0): 0.5, ("n02", 0): 0.4}
     parts = World(8, sends=sends, receives=sends).solve()
-    assert {(part.kind, part.nodes, part.confidence) for part in parts} == {
-        ("rail", ("n01",), "high"),
-        ("rail", ("n02",), "high"),
+    assert {(part.kind, part.nodes, part.proven) for part in parts} == {
+        ("rail", ("n01",), True),
+        ("rail", ("n02",), True),
     }
 
 
 def test_a_little_slower_is_seen_by_many_paths_together():
     world = World(sends={("n07", rail): 0.945 for rail in RAILS})
     parts = world.solve()
-    assert only(parts) == ("node", ("n07",), None, "high")
+    assert only(parts) == ("node", ("n07",), None, True)
     assert "it sends 94 %" in parts[0].why
 
 
@@ -59,26 +59,26 @@ def test_a_little_slower_is_seen_by_many_paths_together():
 
 def test_a_node_slow_on_all_rails_is_one_finding():
     slow = {("n03", rail): 0.4 for rail in RAILS}
-    assert only(World(sends=slow, receives=slow).solve()) == ("node", ("n03",), None, "high")
+    assert only(World(sends=slow, receives=slow).solve()) == ("node", ("n03",), None, True)
 
 
 def test_a_node_slow_on_half_of_its_rails_is_one_finding_that_lists_them():
     slow = {("n03", rail): 0.5 for rail in (1, 2)}
     parts = World(sends=slow, receives=slow).solve()
-    assert only(parts) == ("node", ("n03",), None, "high")
+    assert only(parts) == ("node", ("n03",), None, True)
     assert parts[0].why.startswith("rails 1, 2: ")
 
 
 def test_a_port_that_is_slow_now_and_then_is_named_and_not_sure():
     world = World(**both("n09", 0, 0.5), shown=(False, True, False, False, True, False, False))
     [part] = world.solve()
-    assert (part.kind, part.nodes, part.rail, part.confidence) == ("rail", ("n09",), 0, "low")
+    assert (part.kind, part.nodes, part.rail, part.proven) == ("rail", ("n09",), 0, False)
 
 
 def test_of_two_nodes_neither_is_named_alone():
     [*parts] = World(2, **both("n00", 1, 0.5)).solve()
-    assert {(part.kind, part.nodes, part.confidence) for part in parts} == {
-        ("pair", ("n00", "n01"), "low")
+    assert {(part.kind, part.nodes, part.proven) for part in parts} == {
+        ("pair", ("n00", "n01"), False)
     }
 
 
@@ -111,7 +111,7 @@ def test_a_healthy_fleet_is_measured_once():
 @pytest.mark.parametrize("count", [8, 16, 48])
 def test_a_single_fault_takes_the_matchings_and_two_retests(count):
     world = World(count, **both("n03", 0, 0.5))
-    assert only(world.solve()) == ("rail", ("n03",), 0, "high")
+    assert only(world.solve()) == ("rail", ("n03",), 0, True)
     assert len(world.rounds) == MATCHINGS + RETESTS
 
 

@@ -21,17 +21,17 @@ def test_a_leafs_uplinks_are_told_from_the_leaf(per_leaf):
     uplinks = {("l1", "*", 2): 0.5, ("*", "l1", 2): 0.5}
     nodes = tuple(f"n{number:02d}" for number in range(per_leaf, 2 * per_leaf))
     parts = World(4 * per_leaf, per_leaf, blocks=uplinks).solve()
-    assert only(parts) == ("leaf", nodes, 2, "high")
+    assert only(parts) == ("leaf", nodes, 2, True)
     assert "its paths to and from other leaves" in parts[0].why
     whole = World(4 * per_leaf, per_leaf, blocks={**uplinks, ("l1", "l1", 2): 0.5}).solve()
-    assert only(whole) == ("leaf", nodes, 2, "high")
+    assert only(whole) == ("leaf", nodes, 2, True)
     assert "all of its paths" in whole[0].why
 
 
 def test_a_leaf_bad_on_all_rails_is_one_finding():
     blocks = {ends: 0.5 for rail in RAILS for ends in (("l1", "*", rail), ("*", "l1", rail))}
     parts = World(32, 8, blocks=blocks).solve()
-    assert only(parts) == ("leaf", tuple(f"n{n:02d}" for n in range(8, 16)), None, "high")
+    assert only(parts) == ("leaf", tuple(f"n{n:02d}" for n in range(8, 16)), None, True)
 
 
 def test_two_leaves_are_named_if_only_paths_between_them_are_slow():
@@ -52,7 +52,7 @@ def met_in(world, one, rail):
 def test_a_bad_path_is_named_and_neither_end(share):
     other = met_in(World(), "n00", 1)
     world = World(paths={("n00", other, 1): share, (other, "n00", 1): share})
-    assert only(world.solve()) == ("pair", ("n00", other), 1, "high")
+    assert only(world.solve()) == ("pair", ("n00", other), 1, True)
 
 
 def test_a_path_that_passes_when_tested_again_is_not_sure():
@@ -60,20 +60,20 @@ def test_a_path_that_passes_when_tested_again_is_not_sure():
     shown = [True] * MATCHINGS + [False] * RETESTS
     world = World(paths={("n00", other, 1): 0.3, (other, "n00", 1): 0.3}, shown=shown)
     [part] = world.solve()
-    assert part.confidence == "low"
+    assert not part.proven
     assert "comes and goes" in part.why
 
 
 def test_all_paths_slow_is_the_fabric():
     [part] = World(whole=0.8).solve()
-    assert (part.kind, part.confidence) == ("fleet", "high")
+    assert (part.kind, part.proven) == ("fleet", True)
     assert "80 %" in part.why
 
 
 def test_slow_spines_are_the_fabric():
     blocks = {(f"l{one}", "*", rail): 0.5 for one in range(4) for rail in RAILS}
     [part] = World(blocks=blocks).solve()
-    assert (part.kind, part.confidence) == ("fleet", "high")
+    assert (part.kind, part.proven) == ("fleet", True)
     assert "across leaves" in part.why
 
 
@@ -89,4 +89,4 @@ def test_paths_slow_by_chance_accuse_no_port():
     }
     parts = world.solve()
     assert {part.kind for part in parts} == {"fleet"}
-    assert {part.confidence for part in parts} == {"low"}
+    assert {part.proven for part in parts} == {False}

@@ -153,14 +153,14 @@ def _finding(part: FaultyPart) -> Finding:
     subject = {"node": "bad node", "rail": "bad rail", "pair": "bad node pair"}.get(
         part.kind, f"bad {part.kind}" if part.kind == "leaf" else "the fabric"
     )
-    what = f"{subject} {who}, {part.confidence} confidence: {part.why}"
+    what = f"{subject} {who}, {'high' if part.proven else 'low'} confidence: {part.why}"
     return Finding(
         "part.slow",
         f"{what}; it hung" if part.hang else what,
         part.remedy or _REMEDIES[part.kind].format(who=who),
         single,
         part.rail,
-        proven=part.confidence == "high",
+        proven=part.proven,
         level=part.kind,
         nodes=part.nodes,
         leaf=part.name if part.kind == "leaf" else "",

@@ -172,4 +172,4 @@ def _part(
     leaves = {leaf_of[name] for name in group}
     is_leaf = len(leaves) == 1 and leaves != {""}
     name = leaves.pop() if is_leaf else ""
-    return FaultyPart("leaf" if is_leaf else "fleet", group, "low", why, name, hang=best == 0)
+    return FaultyPart("leaf" if is_leaf else "fleet", group, False, why, name, hang=best == 0)

@@ -79,7 +79,7 @@ def _slower_than_host(
                 f"paths between GPUs, {kind}, reach {format_percent(share)} of what the same paths "
                 f"reach between host memories, and must reach {format_percent(GPU_SHARE)}"
             )
-            yield FaultyPart("fleet", tuple(nodes), "high", why, remedy=_REMEDY)
+            yield FaultyPart("fleet", tuple(nodes), True, why, remedy=_REMEDY)
 
 
 def _good_shares(gpu: PathMatrix, host: PathMatrix) -> Iterator[tuple[str, float]]:

@@ -152,7 +152,7 @@ def join_parts(
             # Its uplinks carry one node more than they should: what is slow there follows.
             follows = moved and part.kind in ("leaf", "fleet", "pair")
             why = f"{part.why}; {', '.join(sorted(moved))} may be cabled there"
-            found.append(replace(part, confidence="low", why=why) if follows else part)
+            found.append(replace(part, proven=False, why=why) if follows else part)
     named = {node for part in found if part.kind not in ("leaf", "fleet") for node in part.nodes}
     return (*found, *(part for part in latency if (named - moved).isdisjoint(part.nodes)))
 
