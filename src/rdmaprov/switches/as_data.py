@@ -47,7 +47,7 @@ def _port(port: SwitchPort) -> dict[str, Any]:
 
 
 def _problem(found: Finding, ports: Sequence[str]) -> dict[str, Any]:
-    values = found.values or {"seen": found.what, "expected": "", "source": "", "read": ""}
+    values = found.values
     return {
         "level": level(found),
         "fact": found.part or None,

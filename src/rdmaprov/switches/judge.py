@@ -12,7 +12,7 @@ from rdmaprov.finding.finding import Finding
 from rdmaprov.switches.check_notes import port_notes
 from rdmaprov.switches.check_port import PortCheck
 from rdmaprov.switches.model import SwitchFact, SwitchPort, SwitchReading
-from rdmaprov.switches.problem import LEVELS, UNKNOWN, WRONG, level
+from rdmaprov.switches.problem import LEVELS, UNKNOWN, WRONG, level, of_port
 from rdmaprov.switches.read import READERS
 from rdmaprov.switches.wanted import WantedSwitch
 
@@ -81,7 +81,7 @@ def judge_switch(reading: SwitchReading, wanted: WantedSwitch) -> SwitchAssessme
         for each in (*check.problems(), *port_notes(reading, port, wanted)):
             found.setdefault(each, []).append(port.name)
     for text in reading.not_read:
-        found[Finding("switch.unread", f"not read: {text}", proven=False)] = []
+        found[of_port(None, f"not read: {text}")] = []
     order = sorted(found, key=lambda each: LEVELS.index(level(each)))
     problems = {each: found[each] for each in order}
     lacking = tuple(

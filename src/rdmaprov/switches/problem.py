@@ -7,6 +7,7 @@ from rdmaprov.switches.model import SwitchFact
 
 LEVELS = WRONG, UNKNOWN, NOTE = "wrong", "unknown", "note"
 _KINDS = {
+    None: "switch.unread",
     SwitchFact.PFC: "switch.pfc",
     SwitchFact.TRUST: "switch.trust",
     SwitchFact.DSCP_MAP: "switch.dscp-map",
@@ -22,7 +23,7 @@ _NOTES = {"switch.weights", "switch.watchdog", "switch.drops", UNUSUAL}
 
 
 def of_port(
-    fact: SwitchFact,
+    fact: SwitchFact | None,
     seen: str,
     remedy: str = "",
     *,
@@ -35,7 +36,7 @@ def of_port(
     """Return what was seen on a port.
 
     Args:
-        fact: of what; the finding's part.
+        fact: of what, the finding's part; None of an answer that is not read.
         seen: in words.
         remedy: what to type on the switch; empty if that is not known.
         proven: whether it is wrong; else it is not known, or a note.
@@ -50,7 +51,7 @@ def of_port(
     what = f"{seen}{wanted}" + (f" ({inside})" if inside else "")
     values = {"seen": seen, "expected": expected, "source": source, "read": read}
     return Finding(
-        kind or _KINDS[fact], what, remedy, part=fact.value, proven=proven, values=values
+        kind or _KINDS[fact], what, remedy, part=fact or "", proven=proven, values=values
     )
 
 

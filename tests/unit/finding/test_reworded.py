@@ -17,18 +17,28 @@ from tests.madeup.faults import kinds
 from tests.madeup.shape import usual_shape
 from tests.madeup.watch_faults import FAULTS as WATCHED
 from tests.madeup.watching import watch_fault
+from tests.unit.helpers.nccl_jobs import Job, of
 from tests.unit.helpers.subnet_texts import Texts
+from tests.unit.helpers.switch_answers import NAMES, SavedAnswers
 from tests.unit.subnet.test_site_subnet import planned, swap
 
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.certificate import objection, of_gate
+from rdmaprov.certificate.recompute import verdict_objections
+from rdmaprov.certificate.verify import verify
 from rdmaprov.cli import accept_run
-from rdmaprov.finding.finding import Finding
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding, exit_code
 from rdmaprov.history import compare, metrics, news
 from rdmaprov.history.answer import read_history
 from rdmaprov.history.read_run import read_run
+from rdmaprov.nccl_log import transport
 from rdmaprov.report import of_accept
 from rdmaprov.runs.envelope import Head
 from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.result import findings_data, nodes_data
+from rdmaprov.switches.as_data import document as switches_data
+from rdmaprov.switches.wanted import usual_settings
 from rdmaprov.watch.results import WatchResult
 from rdmaprov.watch.verdict import as_data, key
 
@@ -37,7 +47,7 @@ pytestmark = pytest.mark.program  # seven fleets, twice
 SITE = Path("inventory/prod")
 STARTED = datetime(2026, 11, 1, 2, tzinfo=UTC)
 # With what a clock says.
-WORDS = {"what", "remedy", "text", "title", "said", "left_out", "seconds"}
+WORDS = {"what", "remedy", "text", "title", "said", "left_out", "seconds", "id", "time", "fix"}
 KINDS = (
     "leaf-lossy",
     "lossy-rail",
@@ -72,6 +82,17 @@ def without_words(data: Any) -> Any:
     return [without_words(each) for each in data] if isinstance(data, list) else data
 
 
+def predicate_of(result: GateResult) -> dict[str, Any]:
+    """Return what a certificate would say of a gate that found something wrong."""
+    measured = of_gate.measured_by_node(result) if result.ran else {}
+    nodes = {name: {"ranks": measured.get(name, [])} for name in result.nodes}
+    return {**of_gate.parts_of(result), "nodes": nodes}
+
+
+def objected(found: list[Finding]) -> tuple[Any, ExitCode]:
+    return [without_words(objection.as_data(each)) for each in found], exit_code(found)
+
+
 def run_all(directory: Path) -> dict[str, Any]:
     """Return what each verb makes of fleets with faults, apart from words."""
     found: dict[str, Any] = {}
@@ -85,6 +106,9 @@ def run_all(directory: Path) -> dict[str, Any]:
         (place / "results.json").write_text(json.dumps(data))
         assert result.findings, name
         found[name] = without_words(data), result.exit_code()
+        objections = list(verdict_objections(predicate_of(result)))
+        assert objections, name
+        found[f"{name}: certificate"] = objected(objections)
         page = of_accept.view(data)
         found[f"{name}: page"] = {
             (each.tone, each.where, node) for each in page.issues for node in each.nodes or [""]
@@ -93,7 +117,9 @@ def run_all(directory: Path) -> dict[str, Any]:
     history = read_history(SITE, directory / "runs")
     found["history"] = [without_words(each.as_data()) for each in history.troubles]
     found["metrics"] = metrics.metrics_text(history)
+    nothing: news.Snapshot = {"runs": {}, "nodes": {}, "worse": {}}
     found["news"] = news.snapshot(history)
+    found["notify"] = without_words(news.message(history, nothing, news.snapshot(history)))
     runs = [read_run(place) for place in places]
     for one, other in pairwise(runs):
         differences = compare.compare(one, other).troubles
@@ -106,6 +132,16 @@ def run_all(directory: Path) -> dict[str, Any]:
     subnet = judge_site(planned(), [texts.judge()])
     assert len(subnet.findings) > 3
     found["subnet"] = without_words(findings_data(subnet)), nodes_data(subnet), subnet.exit_code
+    altered = directory / "certificate.json"
+    altered.write_text(json.dumps({"_type": "https://in-toto.io/Statement/v1", "predicate": {}}))
+    found["certificate"] = objected(verify(altered, None, STARTED).objections)
+    matrix = of(Job(networks={3: "Socket"}, without_gdr=frozenset({2})).text())
+    problems = transport.judge(matrix, None, None, gdr_required=True)
+    found["nccl"] = [without_words(each.as_data()) for each in problems], exit_code(problems)
+    assert len(problems) > 1
+    for name in NAMES:
+        judged = SavedAnswers(directory, name).judge()
+        found[f"switch {name}"] = without_words(switches_data([judged], usual_settings()))
     for name, fault in WATCHED.items():
         watching = watch_fault(fault, (5, 3), 1, 12)
         verdicts = watching.verdicts()
