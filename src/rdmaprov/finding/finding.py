@@ -24,7 +24,7 @@ class Finding:
         kind: an id of KINDS.
         what: what is wrong: seen, expected, and where it was read.
         remedy: the action that repairs it, and where to run it; empty if there is none.
-        node: the node, empty if it concerns several.
+        node: the node, by default the one of `nodes`; empty if it concerns several.
         rail: the rail's number, None if it concerns no rail.
         proven: whether it is known to be wrong; else it is unknown.
         unreachable: whether it is unknown because there was no connection to the node.
@@ -56,9 +56,10 @@ class Finding:
     values: Mapping[str, float | str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Complete the nodes and the level."""
+        """Complete the node, the nodes and the level."""
         KINDS[self.kind]
         nodes = self.nodes or ((self.node,) if self.node else ())
+        object.__setattr__(self, "node", nodes[0] if len(nodes) == 1 else self.node)
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "level", self.level or self._usual_level())
 

@@ -83,7 +83,6 @@ def diagnosed(fault: Diagnosis) -> Finding:
         "nccl.diagnostics",
         what,
         fault.remedy,
-        fault.hosts[0] if len(fault.hosts) == 1 else "",
         proven=fault.proven,
         nodes=fault.hosts,
     )

@@ -70,11 +70,8 @@ class WatchedFleet:
         return self.with_leaf(replace(found, part=part, values=values))
 
     def with_leaf(self, found: Finding) -> Finding:
-        """Return a finding with its node by itself, and the leaf of that, if there is one."""
-        if len(found.nodes) != 1:
-            return found
-        (node,) = found.nodes
-        return replace(found, node=node, leaf=found.leaf or self.leaves.get(node, ""))
+        """Return a finding with the leaf of its node, if it is about one node."""
+        return replace(found, leaf=found.leaf or self.leaves.get(found.node, ""))
 
 
 def leaf_of(node: Node) -> str:

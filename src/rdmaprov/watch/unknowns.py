@@ -27,8 +27,7 @@ def unknowns(fleet: WatchedFleet) -> Iterator[Finding]:
                 missing[node.missing].append(name)
     for lines, names in missing.items():
         what = f"no counter of {', of '.join(lines)}"
-        single = names[0] if len(names) == 1 else ""
-        found = _unknown("node.counters", what, _DRIVER, single, ", ".join(lines))
+        found = _unknown("node.counters", what, _DRIVER, "", ", ".join(lines))
         yield replace(found, nodes=tuple(names), level="node")
 
 

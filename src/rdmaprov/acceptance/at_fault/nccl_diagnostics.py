@@ -39,8 +39,7 @@ def _finding(site: GateSite, hosts: Mapping[str, Node], fault: Diagnosis) -> Fin
         "nccl.diagnostics",
         what,
         fault.remedy.capitalize(),
-        nodes[0] if len(nodes) == 1 else "",
-        rail,
+        rail=rail,
         proven=fault.proven,
         nodes=nodes,
     )

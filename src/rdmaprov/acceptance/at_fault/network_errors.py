@@ -230,6 +230,5 @@ def _path_finding(path: PathError) -> Finding:
     """Return the finding that names both ends of a path, or the one that is known."""
     nodes = tuple(sorted({node for node, _ in path.ends if node}))
     level = "pair" if len(nodes) == _FEWEST else "rail"
-    single = nodes[0] if len(nodes) == 1 else ""
     what = f"RDMA fails: {path.text}"
-    return Finding("rdma.failed", what, _REMEDY, single, path.local[1], level=level, nodes=nodes)
+    return Finding("rdma.failed", what, _REMEDY, rail=path.local[1], level=level, nodes=nodes)

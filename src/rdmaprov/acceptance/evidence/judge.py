@@ -42,10 +42,7 @@ def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
     logged = [node for node in site.nodes if node.name in logs.nodes]
     if missing := tuple(node.name for node in site.nodes if node not in logged):
         what = "its transport: no log of NCCL could be fetched from it"
-        single = missing[0] if len(missing) == 1 else ""
-        yield Finding(
-            "nccl.log", what, _NO_LOG_REMEDY, single, proven=False, level="node", nodes=missing
-        )
+        yield Finding("nccl.log", what, _NO_LOG_REMEDY, proven=False, level="node", nodes=missing)
     hosts = {str(site.facts[n.name]["hostname"]).partition(".")[0]: n for n in logged}
     hcas = {
         host: [rail["rdma"] for rail in site.facts[n.name]["rails"][: len(n.compute_rails)]]

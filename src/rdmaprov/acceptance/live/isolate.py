@@ -149,7 +149,6 @@ def findings(parts: Sequence[FaultyPart]) -> list[Finding]:
 
 def _finding(part: FaultyPart) -> Finding:
     who = part.name or some(part.nodes, 4)
-    single = part.nodes[0] if len(part.nodes) == 1 else ""
     subject = {"node": "bad node", "rail": "bad rail", "pair": "bad node pair"}.get(
         part.kind, f"bad {part.kind}" if part.kind == "leaf" else "the fabric"
     )
@@ -158,8 +157,7 @@ def _finding(part: FaultyPart) -> Finding:
         "part.slow",
         f"{what}; it hung" if part.hang else what,
         part.remedy or _REMEDIES[part.kind].format(who=who),
-        single,
-        part.rail,
+        rail=part.rail,
         proven=part.proven,
         level=part.kind,
         nodes=part.nodes,
