@@ -11,4 +11,4 @@ if sys.version_info < (3, 11):  # noqa: UP036 - this is the line that says so
     )
     raise SystemExit(2)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 from plugins.module_utils.roles import ORDER
@@ -16,6 +17,12 @@ from rdmaprov.acceptance.stage_report import STAGES
 SCHEMAS = ("results.schema.json", "certificate.schema.json")
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
+# The files that repeat the version of pyproject.toml, with what stands before it.
+VERSIONED = {
+    "galaxy.yml": "version: ",
+    "src/rdmaprov/__init__.py": '__version__ = "',
+    "README.md": "**Status:** ",
+}
 
 
 def outputs() -> dict[Path, str]:
@@ -34,6 +41,12 @@ def outputs() -> dict[Path, str]:
     for name in SCHEMAS:
         page = ROOT / "docs" / name
         found[page] = stages_named(page.read_text())
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    for name, before in VERSIONED.items():
+        text = (ROOT / name).read_text()
+        found[ROOT / name] = re.sub(
+            rf"^({re.escape(before)})[\d.]*\d", rf"\g<1>{version}", text, flags=re.M
+        )
     return found
 
 
