@@ -47,6 +47,13 @@ options:
     description: SHA-256 of the file at O(package_url), 64 hexadecimal digits.
     type: str
     default: ''
+  firmware:
+    description: 'Firmware of the NICs when the vendor''s packages are installed:
+      keep leaves mlnx-fw-updater out, whose installation burns it; update installs
+      it.'
+    type: str
+    choices: [keep, update]
+    default: keep
   hold:
     description: Hold the driver, kernel and GPU driver packages, so that an upgrade
       of one does not break the others.

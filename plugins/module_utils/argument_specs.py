@@ -44,6 +44,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "repository_key_fingerprint": {"type": "str", "default": "", "no_log": False},
         "package_url": {"type": "str", "default": ""},
         "package_sha256": {"type": "str", "default": ""},
+        "firmware": {"type": "str", "choices": ["keep", "update"], "default": "keep"},
         "hold": {"type": "bool", "default": True},
         "restart": {"type": "str", "choices": ["never", "if-needed"], "default": "never"},
     },

@@ -22,9 +22,10 @@ class NodeError(Exception):
 class CommandFailed(NodeError):
     """A program that had to end well did not."""
 
-    def __init__(self, argv: list[str], code: int, output: str) -> None:
+    def __init__(self, argv: list[str], code: int, output: str, printed: str = "") -> None:
         self.code = code
         self.output = output.strip()
+        self.printed = printed.strip()  # on standard output, besides an error
         super().__init__("{}: exit code {}: {}".format(" ".join(argv), code, self.output))
 
 
@@ -182,7 +183,7 @@ class Machine:
         except subprocess.TimeoutExpired as error:
             raise NodeError("{} timed out after {} s".format(" ".join(argv), timeout_s)) from error
         if done.returncode:
-            raise CommandFailed(argv, done.returncode, done.stderr or done.stdout)
+            raise CommandFailed(argv, done.returncode, done.stderr or done.stdout, done.stdout)
         return done.stdout
 
     def write(self, name: str, text: str, mode: int = 0o644) -> None:

@@ -227,3 +227,10 @@ def test_record_of_holds_names_ours(node: AptNode):
     ours = json.loads(node.read("/var/lib/rdmaprov/ofed-holds.json") or "")
     assert "doca-ofed" in ours
     assert "linux-image-amd64" not in ours
+
+
+@pytest.mark.parametrize("firmware", ["keep", "update"])
+def test_firmware_that_burns_is_announced(node: AptNode, firmware: str):
+    result = converge(node, ofed, arguments(firmware=firmware), check=True)
+    said = [each for each in result["interrupts"] if "mlnx-fw-updater burns" in each]
+    assert bool(said) is (firmware == "update")

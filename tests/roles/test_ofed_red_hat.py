@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from plugins.module_utils import packages
 from plugins.module_utils.machine import CommandFailed
-from plugins.module_utils.ofed import vendor_repository
+from plugins.module_utils.ofed import vendor, vendor_repository
 from plugins.module_utils.packages import Offer, dnf
 from plugins.module_utils.packages.manager import Repository
+from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
 
 
@@ -52,7 +53,7 @@ def test_dnf_asks_a_repository_for_versions(rhel: FakeMachine):
 def test_dnf_changes_by_exact_versions(rhel: FakeMachine):
     offers = [Offer("doca-ofed", "0:3.1.0-1.el9", ""), Offer("kernel-devel-5.1-4", "0:5.1-4", "")]
     packages.of(rhel).change(["mlnx-ofed-all"], offers)
-    removed, installed = rhel.ran
+    *_, removed, installed = rhel.ran
     assert removed.endswith("remove mlnx-ofed-all")
     assert "clean_requirements_on_remove=False" in removed
     assert installed.endswith("install doca-ofed-0:3.1.0-1.el9 kernel-devel-5.1-4")
@@ -96,3 +97,28 @@ def test_vendors_repository_of_a_red_hat_release(
     node.programs["uname"] = "x86_64\n"
     url = vendor_repository.vendors_url(node, source, version)
     assert url.endswith(f"/{source}/{version}/{release}/x86_64/")
+
+
+@pytest.mark.parametrize(
+    ("version", "is_needed"),
+    [("3.1.0", False), ("2.10.0", False), ("3.2.0", True), ("3.10", True), ("latest", True)],
+)
+def test_dkms_of_another_repository_is_refused_before_anything(
+    rhel: FakeMachine, monkeypatch: pytest.MonkeyPatch, version: str, is_needed: bool
+):
+    """From 3.2 on, DOCA has no modules that are built already; dkms is EPEL's."""
+    manager = packages.of(rhel)
+    arguments = {"source": "doca", "version": version, "profile": "doca-ofed"}
+    origin = vendor_repository.Origin(Repository("https://mirror/", "/key"), "", "", "", "")
+    offer = Offer("doca-ofed", "3.10" if version == "latest" else version, "made")
+    monkeypatch.setattr(vendor, "_headers", lambda *_: {})
+    monkeypatch.setattr(vendor, "exchange", lambda *_: exchanged.append(offer))
+    monkeypatch.setattr(manager, "offers", lambda *_: [offer])
+    monkeypatch.setattr(manager, "distribution", lambda _: [])
+    exchanged: list[Offer] = []
+    if is_needed:
+        with pytest.raises(Refused, match=r"dkms, which no repository .* it is EPEL's"):
+            vendor._install(rhel, manager, arguments, origin, [])
+    else:
+        vendor._install(rhel, manager, arguments, origin, [])
+    assert bool(exchanged) is not is_needed

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..machine import Machine, NodeError
 from ..packages import Manager, Offer, Package
-from ..packages.manager import matches
+from ..packages.manager import UPDATER, matches
 from ..plan import CONFIGURED, Change, Plan, Refused, with_the_first
 from . import dkms, driver, ofed_info, package_names, secure_boot, vendor_repository
 from .vendor_repository import Origin
@@ -37,7 +37,8 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
     installed = manager.installed()
     remove = _others(installed, source)
     name = meta(arguments)
-    due = bool(remove) or not _is_there(installed, name, version)
+    burns = manager.burns and UPDATER not in installed
+    due = bool(remove) or burns or not _is_there(installed, name, version)
     if due or driver.different(machine):
         secure_boot.refuse_unsigned(machine, source)
 
@@ -47,6 +48,11 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
             _packages(plan, manager, arguments, origin, remove)
         if due:
             exchanges(plan)
+            if manager.burns:
+                effect = f"{UPDATER} burns the firmware that it brings, in force after a reset"
+                plan.interrupt("firmware of all NICs", effect, "for several minutes each")
+            if _lacks_dkms(manager, arguments):
+                plan.notes.append(f"DOCA {version} needs dkms, which is {manager.dkms_origin}'s")
 
     return Work(add, due, remove)
 
@@ -54,6 +60,18 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
 def meta(arguments: dict[str, Any]) -> str:
     """Return the package that pulls in the rest."""
     return "mlnx-ofed-all" if arguments["source"] == "mlnx_ofed" else str(arguments["profile"])
+
+
+def _lacks_dkms(manager: Manager, arguments: dict[str, Any]) -> bool:
+    """Return whether the drivers need a dkms that is neither there nor the distribution's.
+
+    From 3.2 on, DOCA has them for DKMS alone.
+    """
+    found = re.match(r"(\d+)\.(\d+)", arguments["version"])
+    has_built = found is not None and (int(found[1]), int(found[2])) < (3, 2)
+    is_doca = arguments["source"] == "doca"
+    is_there = "dkms" in manager.installed()
+    return is_doca and bool(manager.dkms_origin) and not has_built and not is_there
 
 
 def check(machine: Machine, arguments: dict[str, Any]) -> None:
@@ -159,9 +177,19 @@ def _install(
         for each, package in installed.items()
         if remove and package_names.is_shared_from_vendor(package)
     ]
-    offers = manager.offers(origin.repository, [name, *headers, *shared, *remove])
+    wanted = [name, *headers, *shared, *remove, UPDATER, "dkms"]
+    offers = manager.offers(origin.repository, wanted)
     chosen = [_offer(offers, origin, name, arguments["version"])]
     chosen += _first(offers, shared)
+    if manager.burns:
+        chosen.append(_offer(offers, origin, UPDATER, LATEST))
+    if _lacks_dkms(manager, arguments) and not (
+        _first(offers, ["dkms"]) or manager.distribution(["dkms"])
+    ):
+        raise Refused(
+            f"{name} {arguments['version']} compiles its drivers by dkms, which no repository of "
+            f"the node has; it is {manager.dkms_origin}'s: add that repository. Nothing was changed"
+        )
     compile_with = _header_offers(machine, manager, offers)
     try:
         _compile_with(machine, manager, compile_with)

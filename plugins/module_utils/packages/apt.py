@@ -6,12 +6,13 @@ import re
 
 from ..machine import CommandFailed, Machine, NodeError
 from .manager import (
-    INSTALL_TIMEOUT_S,
     LOCK_TIMEOUT_S,
+    UPDATER,
     Manager,
     Offer,
     Package,
     Repository,
+    burning,
     disk_full,
     one_line,
 )
@@ -34,6 +35,7 @@ _QUIET = [
 ]
 _LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/cache/apt/archives/lock")
 _SOLVE = ["--no-install-recommends", "--allow-downgrades", "--allow-change-held-packages"]
+_SIMULATE = ["apt-get", "-q", "-y", "-s"]
 # A failed index must not pass because an older copy is there. [man apt-get: --error-on=any]
 _UPDATE = ["update", "-o", "APT::Update::Error-Mode=any"]
 
@@ -71,7 +73,10 @@ class Apt(Manager):
                     "--force-confold",
                 ]
             )
-            self._run([*_QUIET, "--fix-broken", "install"])
+            mending = ["--fix-broken", "install"]
+            if not self.burns and _burns(self.machine.run([*_SIMULATE, *mending])):
+                raise burning("what is installed depends on it")
+            self._run([*_QUIET, *mending])
         except CommandFailed as error:
             if not tolerate:
                 raise self._said(error, ", ".join(names) + " cannot be finished") from error
@@ -105,12 +110,32 @@ class Apt(Manager):
 
     def lost_with(self, remove: list[str], install: list[Offer]) -> list[str]:
         """Return what apt would remove beyond what it is told to."""
-        words = _transaction(remove, install)
-        try:
-            said = self.machine.run(["apt-get", "-q", "-y", "-s", *_SOLVE, "install", *words])
-        except CommandFailed as error:
-            raise NodeError("apt cannot do this: " + unmet(error.output)) from error
+        said = self._simulated(remove, install)[1]
         return [name for name in re.findall(r"^Remv (\S+)", said, re.M) if name not in remove]
+
+    def _simulated(self, remove: list[str], install: list[Offer]) -> tuple[list[str], str]:
+        """Return the words for apt, and what it would do; firmware is kept unless it may burn.
+
+        Raises:
+            Refused: the packages need what burns it.
+
+        """
+        words, simulate = _transaction(remove, install), [*_SIMULATE, *_SOLVE, "install"]
+        try:
+            said = self.machine.run([*simulate, *words])
+        except CommandFailed as error:
+            raise NodeError("apt cannot do this: " + _why(error)) from error
+        if self.burns or not _burns(said):
+            return words, said
+        there = self.installed().get(UPDATER)
+        words.append(f"{UPDATER}={there.version}" if there else f"{UPDATER}-")
+        try:
+            said = self.machine.run([*simulate, *words])
+        except CommandFailed as error:
+            raise burning(_why(error)) from error
+        if _burns(said):
+            raise burning("apt would install it all the same")
+        return words, said
 
     def change(self, remove: list[str], install: list[Offer]) -> None:
         """Remove packages, then install others."""
@@ -119,7 +144,7 @@ class Apt(Manager):
                 options = ["--allow-change-held-packages", "--purge", "remove"]
                 self._run([*_QUIET, *options, *remove])
             if install:
-                self._run([*_QUIET, *_SOLVE, "install", *_transaction([], install)])
+                self._run([*_QUIET, *_SOLVE, "install", *self._simulated([], install)[0]])
         except CommandFailed as error:
             names = ", ".join(offer.name for offer in install) or "packages"
             raise self._said(error, f"{names} cannot be installed") from error
@@ -151,7 +176,7 @@ class Apt(Manager):
 
     def _run(self, argv: list[str]) -> str:
         try:
-            return self.machine.run(argv, timeout_s=INSTALL_TIMEOUT_S)
+            return self.machine.run(argv, timeout_s=self.timeout_s)
         except CommandFailed as error:
             if is_locked(error.output):
                 holder = lock_holder(self.machine) or "another process"
@@ -222,6 +247,16 @@ def unmet(said: str) -> str:
     lines = [" ".join(line.split()) for line in said.splitlines()]
     reasons = [line for line in lines if re.search(r"Depends:|Conflicts:|Breaks:", line)]
     return "; ".join(reasons[:3]) or one_line(said)
+
+
+def _why(error: CommandFailed) -> str:
+    """Return why apt's solver gave up: it prints that, and only then the error."""
+    return unmet(f"{error.printed}\n{error.output}").rstrip(".")
+
+
+def _burns(simulated: str) -> bool:
+    """Return whether apt would install or configure what burns firmware."""
+    return bool(re.search(rf"^(Inst|Conf) {UPDATER}\b", simulated, re.M))
 
 
 def _transaction(remove: list[str], install: list[Offer]) -> list[str]:

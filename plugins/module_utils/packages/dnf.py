@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import configparser
+import fnmatch
 import re
 
 from ..machine import CommandFailed, NodeError
-from .manager import INSTALL_TIMEOUT_S, Manager, Offer, Package, Repository, disk_full, one_line
+from .manager import UPDATER, Manager, Offer, Package, Repository, burning, disk_full, one_line
 
 REPOSITORY = "rdmaprov-ofed"
 _QUIET = ["dnf", "-q", "-y"]
+# Its answer ends with an error where there is something to do, and has the table on stdout.
+_PREVIEW = ["sh", "-c", '"$@" 2>&1 || true', "sh", "dnf", "--assumeno"]
+_CONFIGURATION = "/etc/dnf/dnf.conf"
 _FORM = "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"
 _OFFER = "%{name}\t%{epoch}:%{version}-%{release}\t%{repoid}\n"
 
@@ -17,6 +22,7 @@ class Dnf(Manager):
     """Packages by dnf."""
 
     repository_file = f"/etc/yum.repos.d/{REPOSITORY}.repo"
+    dkms_origin = "EPEL"
     key_file = f"/etc/pki/rpm-gpg/RPM-GPG-KEY-{REPOSITORY}"
 
     def installed(self) -> dict[str, Package]:
@@ -75,37 +81,66 @@ class Dnf(Manager):
         said = self._run([*_QUIET, others, "--refresh", "repoquery", "--qf", _OFFER, *names])
         return parse_offers(said, names)
 
-    def lost_with(self, remove: list[str], install: list[Offer]) -> list[str]:  # noqa: ARG002
-        """Return the packages that need those to be removed."""
-        if not remove:
-            return []
+    def lost_with(self, remove: list[str], install: list[Offer]) -> list[str]:
+        """Return the packages that need those to be removed, and what dnf would remove besides."""
+        lost = self._previewed(self._installing(remove, install)) if install else []
         try:
-            self.machine.run(["rpm", "-e", "--test", *remove])
+            if remove:
+                self.machine.run(["rpm", "-e", "--test", *remove])
         except CommandFailed as error:
-            return needed_by(error.output)
-        return []
+            lost += needed_by(error.output)
+        return sorted({*lost} - {*remove})
+
+    def _installing(self, remove: list[str], install: list[Offer]) -> list[str]:
+        """Return dnf's words for an installation, which erases only where something is replaced."""
+        there = self.installed()
+        replaces = remove or any(offer.name in there for offer in install)
+        options = ["--allowerasing"] if replaces else []
+        options += [] if self.burns else [f"--exclude={UPDATER}*"]
+        exact = [_exact(offer) for offer in install]
+        return [*options, "--disableplugin=versionlock", "install", *exact]
+
+    def _previewed(self, words: list[str]) -> list[str]:
+        """Return the packages that dnf would remove.
+
+        Raises:
+            Refused: the packages need what burns firmware.
+            NodeError: dnf cannot do it.
+
+        """
+        said = self.machine.run([*_PREVIEW, *words])
+        if re.search(r"^(Operation aborted|Nothing to do)", said, re.M):
+            return removed(said)
+        why = problems(said)
+        if UPDATER in why:
+            raise burning(why)
+        if "exclude filtering" in said:
+            why += f" (exclude= or excludepkgs= in {_CONFIGURATION} or a repository's file)"
+        raise NodeError(f"dnf cannot do this: {why}")
 
     def change(self, remove: list[str], install: list[Offer]) -> None:
         """Remove packages, then install others."""
         try:
+            words = self._installing(remove, install)  # while what is replaced is there
             if remove:
                 # Only what is named: what came along for another reason stays.
                 keep = "--setopt=clean_requirements_on_remove=False"
                 self._run([*_QUIET, keep, "--disableplugin=versionlock", "remove", *remove])
             if install:
-                exact = [_exact(offer) for offer in install]
-                options = ["--allowerasing", "--disableplugin=versionlock"]
-                self._run([*_QUIET, *options, "install", *exact])
+                self._run([*_QUIET, *words])
         except CommandFailed as error:
             names = ", ".join(offer.name for offer in install) or "packages"
             raise NodeError(f"{names} cannot be installed: {one_line(error.output)}") from error
 
     def held(self) -> set[str]:
-        """Return the packages that versionlock keeps."""
-        if "python3-dnf-plugin-versionlock" not in self.installed():
-            return set()
+        """Return the packages that versionlock or an administrator's exclude= keeps."""
+        there = self.installed()
+        excluded = excludes(self.machine.read(_CONFIGURATION) or "")
+        kept = {n for n in there if any(fnmatch.fnmatchcase(n, each) for each in excluded)}
+        if "python3-dnf-plugin-versionlock" not in there:
+            return kept
         said = self.machine.run([*_QUIET, "versionlock", "list"])
-        return set(re.findall(r"^!?(\S+?)-(?:\d+:)?\d\S*-\S+$", said, re.M))
+        return kept | set(re.findall(r"^!?(\S+?)-(?:\d+:)?\d\S*-\S+$", said, re.M))
 
     def hold(self, names: list[str]) -> None:
         """Lock packages at their version."""
@@ -131,7 +166,7 @@ class Dnf(Manager):
 
     def _run(self, argv: list[str]) -> str:
         try:
-            return self.machine.run(argv, timeout_s=INSTALL_TIMEOUT_S)
+            return self.machine.run(argv, timeout_s=self.timeout_s)
         except CommandFailed as error:
             full = disk_full(error.output)
             if full:
@@ -153,6 +188,37 @@ def parse_offers(text: str, names: list[str]) -> list[Offer]:
             exact = f"{name}-{version.rpartition(':')[2]}"
             found.append(Offer(exact if exact in names else name, version, origin))
     return found
+
+
+def removed(said: str) -> list[str]:
+    """Return what `dnf --assumeno` would remove: its own sections, and what others replace."""
+    found, is_removing = [], False
+    for line in said.splitlines():
+        if re.match(r"\S", line):
+            is_removing = line.startswith("Removing")
+        name = re.match(r" (\S+)", line) if is_removing else None
+        name = name or re.match(r"\s+replacing\s+(\S+)\.\w+\s", line)
+        if name:
+            found.append(name[1])
+    return found
+
+
+def problems(said: str) -> str:
+    """Return in one line why dnf's solver gave up."""
+    lines = [line.strip(" -") for line in said.partition("Error:")[2].splitlines()]
+    return "; ".join([line for line in lines if line][:5]) or one_line(said)
+
+
+def excludes(text: str) -> list[str]:
+    """Return the patterns of names that dnf.conf keeps away from upgrades; none if it is broken."""
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return []
+    main = parser["main"] if parser.has_section("main") else {}
+    words = " ".join(main.get(key, "") for key in ("exclude", "excludepkgs"))
+    return re.split(r"[,\s]+", words.strip()) if words.strip() else []
 
 
 def _exact(offer: Offer) -> str:

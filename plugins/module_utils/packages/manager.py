@@ -7,11 +7,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ..machine import Machine, NodeError
+from ..plan import Refused
 
 # How long another installation may hold the lock before that is an error.
 LOCK_TIMEOUT_S = 60
 # Drivers are compiled while their packages are installed.
 INSTALL_TIMEOUT_S = 3600
+# The vendor's package whose installation burns the NICs' firmware, and how long that may take
+# besides: minutes for each card, one after the other.
+UPDATER = "mlnx-fw-updater"
+BURN_TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,16 @@ class Manager(ABC):
 
     repository_file = ""
     key_file = ""
+    dkms_origin = ""  # of dkms, where the distribution does not have it
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self.burns = False  # whether UPDATER may come along with what is installed
+
+    @property
+    def timeout_s(self) -> int:
+        """Return how long an installation may take."""
+        return INSTALL_TIMEOUT_S + (BURN_TIMEOUT_S if self.burns else 0)
 
     @abstractmethod
     def installed(self) -> dict[str, Package]:
@@ -128,6 +140,15 @@ class Manager(ABC):
     @abstractmethod
     def rdma_tools(self) -> list[str]:
         """Return the distribution's packages for RDMA."""
+
+
+def burning(why: str) -> Refused:
+    """Return the refusal of an installation that would burn firmware."""
+    return Refused(
+        f"{UPDATER} would come along, and its installation burns firmware on the node's NICs; "
+        f"without it, the packages cannot be installed: {why}. Write ofed_firmware: update to have "
+        "that, or an ofed_profile without it"
+    )
 
 
 def matches(version: str, wanted: str) -> bool:

@@ -9,6 +9,7 @@ from ..machine import Machine
 from ..ofed import driver, gpu_modules, holds, inbox, vendor
 from ..ofed.work import Work, exchanges
 from ..packages import Manager
+from ..packages.manager import UPDATER
 from ..plan import CONFIGURED, Change, Plan, Refused, Step
 
 _TEXT: dict[str, Any] = {"type": "str", "default": ""}
@@ -22,6 +23,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """
     plan = Plan(machine)
     manager = managers.of(machine)
+    manager.burns = arguments["firmware"] == "update"
     source = arguments["source"]
     if source in ("keep", "inbox") and arguments["version"]:
         raise Refused(
@@ -57,7 +59,9 @@ def _finish_interrupted(plan: Plan, manager: Manager, work: Work) -> None:
         return
     seen = "halfway: " + (", ".join(halfway) or "the manager's own journal")
     change = Change(CONFIGURED, "packages", "installation", seen, "finished")
-    drop = [name for name in halfway if name in work.drop]
+    # Its configuration is what burns.
+    kept = [] if manager.burns else [UPDATER]
+    drop = [name for name in halfway if name in (*work.drop, *kept)]
     plan.add(change, lambda: manager.repair(halfway, drop, work.tolerate))
     exchanges(plan)
 
