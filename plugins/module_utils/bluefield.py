@@ -11,24 +11,34 @@ from __future__ import annotations
 from . import nic_firmware, pci
 from .machine import CommandFailed, Machine, NodeError
 from .nic_firmware import ENGINE, MODEL, Setting
-from .plan import Refused
+from .plan import Plan, Refused
 
 # Linux drivers/net/ethernet/mellanox/mlx5/core/main.c, mlx5_core_pci_table: BlueField to 4.
 IDS = ("0xa2d2", "0xa2d6", "0xa2dc", "0xa2df")
 
 
-def require_host_owns(machine: Machine, netdevs: list[str]) -> None:
+def require_host_owns(plan: Plan, netdevs: list[str]) -> None:
     """Refuse ports whose QoS is not the host's.
 
     Raises:
         Refused: a BlueField is in DPU mode.
-        NodeError: it is unknown in which mode it is.
+        NodeError: it is unknown in which mode it is, other than for a kernel that is locked down;
+            that is a warning.
 
     """
+    machine, unknown = plan.machine, []
     for netdev in netdevs:
         for function in pci.functions(machine, netdev):
-            if _is_bluefield(machine, function):
+            if _is_bluefield(machine, function) and not _is_out_of_reach(machine, function):
                 _require(machine, netdev, function.address)
+            elif _is_bluefield(machine, function):
+                unknown.append(f"{netdev} {function.address}")
+    if unknown:
+        plan.warnings.append(
+            f"BlueFields' modes are unknown ({', '.join(unknown)}): the kernel is locked down "
+            f"({pci.LOCKDOWN}), and no tool reaches a card. In DPU mode, QoS that the host sets is "
+            "undefined; look on the BlueField itself"
+        )
 
 
 def host_owns(settings: dict[str, Setting]) -> bool | None:
@@ -46,6 +56,13 @@ def host_owns(settings: dict[str, Setting]) -> bool | None:
 def _is_bluefield(machine: Machine, function: pci.Function) -> bool:
     seen = [machine.value(f"{function.directory}/{name}") for name in ("vendor", "device")]
     return seen[0] == nic_firmware.VENDOR and seen[1] in IDS
+
+
+def _is_out_of_reach(machine: Machine, function: pci.Function) -> bool:
+    """Return whether a locked kernel keeps the tool that is there from the card."""
+    tool = next((tool for tool in nic_firmware.TOOLS if machine.has(tool)), "")
+    is_locked = bool(tool) and pci.is_locked_down(machine)
+    return is_locked and not nic_firmware.can_query(machine, tool, function.address)
 
 
 def _require(machine: Machine, netdev: str, address: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import nic_profiles
 from .machine import CommandFailed, Machine, NodeError
-from .pci import DEVICES, of_rail
+from .pci import DEVICES, LOCKDOWN, is_locked_down, of_rail
 from .plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
 from .rails import Rail
 
@@ -114,7 +114,14 @@ def add(
     tool = next((tool for tool in TOOLS if machine.has(tool)), "")
     if not tool:
         raise NotYet("neither mstconfig (mstflint) nor mlxconfig (MFT) is installed")
-    for pci, rail in {each: one for one in nics for each in ports[one]}.items():
+    by_pci = {each: one for one in nics for each in ports[one]}
+    if is_locked_down(machine) and not can_query(machine, tool, next(iter(by_pci))):
+        plan.warnings.append(
+            f"firmware settings of {', '.join(by_pci)} are neither read nor set: the kernel is "
+            f"locked down ({LOCKDOWN}), and {tool} reaches no card. Set them with Secure Boot off"
+        )
+        return
+    for pci, rail in by_pci.items():
         listed = _list(machine, tool, pci) if profiles else {}
         every = {**_of_profiles(plan, pci, listed, profiles), **wanted}
         if every:
@@ -124,6 +131,14 @@ def add(
                 both = {**_list(machine, tool, pci), **settings}
                 _refuse_dpu_mode(f"{rail.name} {pci}", both, every)
             _plan(plan, tool, pci, settings, every)
+
+
+def can_query(machine: Machine, tool: str, pci: str) -> bool:
+    """Return whether a tool reaches a card at all."""
+    try:
+        return bool(parse(machine.run([tool, "-d", pci, "-e", "query"])))
+    except CommandFailed:
+        return False
 
 
 def _list(machine: Machine, tool: str, pci: str) -> dict[str, Setting]:

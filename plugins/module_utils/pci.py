@@ -14,6 +14,7 @@ from .netdevs import below
 from .rails import Rail
 
 DEVICES = "/sys/bus/pci/devices"
+LOCKDOWN = "/sys/kernel/security/lockdown"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NET = "/sys/class/net/"
 # VGA, 3D and other display controllers, accelerators such as MI300X.
@@ -171,6 +172,14 @@ class Function:
                 f"{self.config} cannot be written: {error.strerror}; a kernel that is locked down "
                 "(Secure Boot; /sys/kernel/security/lockdown) does not allow it"
             ) from error
+
+
+def is_locked_down(machine: Machine) -> bool:
+    """Return whether the kernel lets nobody write registers, as with Secure Boot.
+
+    Linux drivers/pci/pci-sysfs.c, pci_write_config: LOCKDOWN_PCI_ACCESS.
+    """
+    return any(each in (machine.read(LOCKDOWN) or "") for each in ("[integrity]", "[confid"))
 
 
 def of_rail(machine: Machine, rail: Rail) -> list[Function]:

@@ -288,3 +288,17 @@ def test_port_with_a_link_is_not_given_another_type(machine: FakeMachine):
         converge(card(machine, PCI, "4: ACTIVE", **ETHERNET), mlx5, given, check=True)
     machine.put("/sys/class/infiniband/rocep24s0/ports/1/state", "1: DOWN\n")
     assert converge(machine, mlx5, given, check=True)["changed"]
+
+
+def test_locked_kernel_is_said_where_the_tool_reaches_no_card(machine: FakeMachine):
+    node = card(machine, PCI, **ETHERNET)
+    node.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+    given = arguments(firmware_settings={"NUM_OF_PF": 1})
+    assert converge(node, mlx5, given, check=True)["warnings"] == []  # by a driver that is signed
+    error = CommandFailed(["mstconfig"], 1, "-E- Failed to open the device")
+    node.programs[f"mstconfig -d {PCI} -e query"] = error
+    (said,) = converge(node, mlx5, given, check=False)["warnings"]
+    assert f"firmware settings of {PCI} are neither read nor set: the kernel is locked" in said
+    node.remove("/sys/kernel/security/lockdown")
+    with pytest.raises(NodeError, match="Failed to open"):
+        converge(node, mlx5, given, check=True)

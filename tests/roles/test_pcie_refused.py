@@ -107,3 +107,27 @@ def test_setting_that_does_not_hold_is_an_error(node: Node):
 def test_rail_that_is_not_there_may_come(node: Node):
     with pytest.raises(NotYet, match="there is no network device ens7"):
         run(node, rails=[{"netdev": "ens7"}])
+
+
+@pytest.mark.parametrize(
+    "mode", ["none [integrity] confidentiality", "none integrity [confidentiality]"]
+)
+def test_registers_of_a_locked_kernel_are_left_and_named_once(
+    node: Node, monkeypatch: pytest.MonkeyPatch, mode: str
+):
+    def refused(*_: object) -> None:
+        raise NodeError("Operation not permitted")
+
+    node.put("/sys/kernel/security/lockdown", mode + "\n")
+    monkeypatch.setattr("plugins.module_utils.pci.Function._change", refused)
+    done = run(node)
+    (said,) = [each for each in done["warnings"] if "locked down" in each]
+    assert f"{NIC} MaxReadReq 512 bytes" in said
+    assert f"give the kernel 'pci=disable_acs_redir={NIC_PORT};{GPU_PORT}'" in said
+    assert node.value(BALANCING) == "0"
+    assert node.exists(UNIT)
+    again = run(node)
+    assert (again["changed"], again["warnings"]) == (False, done["warnings"])
+    node.put("/sys/kernel/security/lockdown", "[none] integrity confidentiality\n")
+    with pytest.raises(NodeError, match="not permitted"):
+        run(node)

@@ -15,6 +15,7 @@ from ..rails import Rail
 from . import interrupts
 
 NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
+_READ_REQUEST, _REDIRECT = "MaxReadReq", "ACS redirect"  # settings that are in registers
 POLICIES = "/sys/devices/system/cpu/cpufreq"
 # Drivers that have a device for a virtual machine; redirects of ACS keep its DMA apart.
 _PASS_THROUGH = ("vfio-pci", "pci-stub", "pciback")
@@ -27,6 +28,7 @@ def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
         Refused: the node does not have what is wanted, or something else decides it.
 
     """
+    before = len(plan.steps)
     by_rail = [(rail, pci.of_rail(plan.machine, rail)) for rail in rails]
     _numa_balancing(plan, arguments["numa_balancing"])
     _governor(plan, arguments["cpu_governor"])
@@ -42,6 +44,29 @@ def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
         nics = [function for _, found in by_rail for function in found]
         # The unit's description has no IOMMU: a boot's program has nobody to warn.
         _redirects(plan, nics, arguments.get("iommu", ""))
+    if pci.is_locked_down(plan.machine):
+        _leave_registers(plan, before)
+
+
+def _leave_registers(plan: Plan, before: int) -> None:
+    """Take out the steps that a locked kernel refuses, and say once what they would have set."""
+    left = [
+        step.change for step in plan.steps[before:] if step.change and _is_register(step.change)
+    ]
+    plan.steps = [step for step in plan.steps if step.change not in left]
+    if not left:
+        return
+    lines = [f"{each.device} {each.setting} {each.seen}" for each in left]
+    bridges = ";".join(each.device for each in left if each.setting == _REDIRECT)
+    remedy = f"; for ACS, give the kernel 'pci=disable_acs_redir={bridges}'" if bridges else ""
+    plan.warnings.append(
+        f"the kernel is locked down ({pci.LOCKDOWN}), so registers stay as the firmware set them: "
+        f"{', '.join(lines)}. Set them in the machine's firmware setup{remedy}"
+    )
+
+
+def _is_register(change: Change) -> bool:
+    return change.setting in (_READ_REQUEST, _REDIRECT)
 
 
 def _numa_balancing(plan: Plan, wanted: str) -> None:
@@ -93,7 +118,7 @@ def _read_request(plan: Plan, rail: Rail, function: Function, wanted: int) -> No
     if seen == wanted:
         return
     _refuse_above_payload(plan.machine, device, function, wanted)
-    change = Change(RUNNING, device, "MaxReadReq", f"{seen} bytes", f"{wanted} bytes")
+    change = Change(RUNNING, device, _READ_REQUEST, f"{seen} bytes", f"{wanted} bytes")
     plan.add(change, lambda: function.set_read_request(wanted))
 
 
@@ -130,7 +155,7 @@ def _redirects(plan: Plan, nics: list[Function], iommu: str) -> None:
         _refuse_pass_through(plan.machine)
     for bridge, seen in wrong:
         if seen:
-            change = Change(RUNNING, bridge.address, "ACS redirect", " ".join(seen), "off")
+            change = Change(RUNNING, bridge.address, _REDIRECT, " ".join(seen), "off")
             plan.add(change, bridge.redirect_off)
     if iommu == "keep":
         _warn_of_translation(plan, pairs)

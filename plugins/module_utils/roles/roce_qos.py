@@ -43,7 +43,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     rails = find(machine, arguments["rails"])
     require_netdevs(rails)
     netdevs = netdevs_of(machine, [rail.netdev for rail in rails])
-    bluefield.require_host_owns(machine, netdevs)
+    bluefield.require_host_owns(plan, netdevs)
     plan_without_lldpad(plan, arguments["lldpad"])
     plan_netdevs(plan, netdevs, wanted)
     if any(step.undo for step in plan.steps):

@@ -8,7 +8,7 @@ import pytest
 from plugins.module_utils import bluefield as role
 from plugins.module_utils import nic_firmware
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.plan import Refused
+from plugins.module_utils.plan import Plan, Refused
 from tests.roles.fake import FakeMachine
 
 from rdmaprov.facts import bluefield as suite
@@ -71,21 +71,32 @@ def test_role_refuses_ports_that_are_not_the_host_s(
 ):
     node.programs[f"mstconfig -d {ADDRESS} -e query"] = MODES[mode][0]
     with pytest.raises(error, match=says):
-        role.require_host_owns(node, ["ens1"])
+        role.require_host_owns(Plan(node), ["ens1"])
 
 
 def test_role_refuses_what_it_cannot_ask(node: FakeMachine):
     with pytest.raises(NodeError, match=r"without mstconfig .* unknown whether it is in DPU mode"):
-        role.require_host_owns(node, ["ens1"])
+        role.require_host_owns(Plan(node), ["ens1"])
     node.programs["mstconfig -d"] = CommandFailed(["mstconfig"], 3, "-E- Failed to open the device")
     with pytest.raises(NodeError, match=r"unknown whether it is in DPU mode: .*Failed to open"):
-        role.require_host_owns(node, ["ens1"])
+        role.require_host_owns(Plan(node), ["ens1"])
+
+
+def test_role_says_where_a_locked_kernel_keeps_the_tool_away(node: FakeMachine):
+    node.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+    node.programs["mstconfig -d"] = CommandFailed(["mstconfig"], 3, "-E- Failed to open the device")
+    plan = Plan(node)
+    role.require_host_owns(plan, ["ens1"])
+    assert "modes are unknown (ens1 0000:18:00.0): the kernel is locked" in plan.warnings[0]
+    node.programs["mstconfig -d"] = MODES["DPU"][0]  # it gets there by a driver that is signed
+    with pytest.raises(Refused, match="in DPU mode"):
+        role.require_host_owns(plan, ["ens1"])
 
 
 def test_role_takes_nic_mode_and_asks_no_other_card(node: FakeMachine):
     node.programs[f"mstconfig -d {ADDRESS} -e query"] = MODES["NIC"][0]
-    role.require_host_owns(node, ["ens1"])
+    role.require_host_owns(Plan(node), ["ens1"])
     assert len(node.ran) == 1
     node.put(f"/sys/bus/pci/devices/{ADDRESS}/device", "0x1021\n")
-    role.require_host_owns(node, ["ens1"])
+    role.require_host_owns(Plan(node), ["ens1"])
     assert len(node.ran) == 1
