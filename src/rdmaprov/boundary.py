@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -74,12 +73,14 @@ def parse_file(
         OddAnswer: it is not JSON, of another shape, or takes too much memory.
 
     """
+    # The widest character of a text says how many bytes each takes (PEP 393).
+    widest = 4 if _WIDEST.search(data) else 2 if _WIDE.search(data) else 1
+    if len(data) * widest > _MOST_TEXT:
+        raise OddAnswer(f"its answer exceeds {_MOST_TEXT >> 20} MiB as text")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise OddAnswer("its answer is not UTF-8") from error
-    if sys.getsizeof(text) > _MOST_TEXT:  # one character can have each take four bytes
-        raise OddAnswer(f"its answer exceeds {_MOST_TEXT >> 20} MiB")
     if len(text) > most_parts and any(
         number > most_parts for number, _ in enumerate(_PART.finditer(text))
     ):
@@ -89,6 +90,7 @@ def parse_file(
 
 
 _MOST_TEXT = 1 << 27
+_WIDE, _WIDEST = re.compile(rb"[\xc4-\xff]"), re.compile(rb"[\xf0-\xff]")  # RFC 3629
 _PART = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,{\[]', re.DOTALL)
 
 

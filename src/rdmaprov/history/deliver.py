@@ -22,7 +22,7 @@ from rdmaprov.runs.masks import Mask
 SIGNATURE = "X-Rdmaprov-Signature"
 # Our choice: a receiver that restarts is back; a run need not wait longer for one that is gone.
 PAUSES_S = (0.5, 2.0)
-LIMIT_S = 8.0  # for all attempts together, whatever a receiver or a resolver does
+LIMIT_S = 6.0  # for all attempts together, whatever a receiver or a resolver does
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})  # RFC 9110, section 15: may pass
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sqlite3
 import stat
 import time
@@ -56,16 +55,7 @@ CREATE INDEX fact_run ON fact (run);
 CREATE INDEX trouble_run ON trouble (run);
 CREATE INDEX setting_run ON setting (run);
 """
-# With what each column holds, which quick_check verifies: whoever wrote the file may lie.
-_STATEMENTS = [
-    re.sub(
-        r"\b(\w+) (TEXT|INTEGER|REAL)\b(?! PRIMARY)",
-        lambda found: f"{found[0]} CHECK (typeof({found[1]}) IN ('{found[2].lower()}', 'null'))",
-        " ".join(statement.split()),
-    )
-    for statement in _TABLES.split(";")
-    if statement.strip()
-]
+_STATEMENTS = [" ".join(each.split()) for each in _TABLES.split(";") if each.strip()]
 _OF_RUN = ("state", "partial", "stage", "value", "fact", "trouble", "setting")
 
 
@@ -126,7 +116,7 @@ class Index:
             connection.execute("BEGIN IMMEDIATE")
             end = time.monotonic() + _TRUST_S
             connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
-            self._make(connection)
+            self._make(connection, path)
             connection.set_progress_handler(None, 0)
             self._read_changed(connection)
             connection.execute("COMMIT")
@@ -135,9 +125,17 @@ class Index:
             raise
         return connection
 
-    def _make(self, connection: sqlite3.Connection) -> None:
-        """Make the tables, if there are none of this version."""
-        own = f"{_VERSION} {rdmaprov.__version__}"
+    def _make(self, connection: sqlite3.Connection, path: str) -> None:
+        """Make the tables, if there are none of this version.
+
+        Raises:
+            sqlite3.DatabaseError: there are others, the file is damaged, or came with runs that
+                were copied: whoever made them can write anything into it.
+
+        """
+        place = os.lstat(path) if path != ":memory:" else None
+        copy = f"{place.st_dev} {place.st_ino}" if place else ""
+        own = f"{_VERSION} {rdmaprov.__version__} {copy}"
         there = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 99")
         statements = [each for (each,) in there]
         if not statements:

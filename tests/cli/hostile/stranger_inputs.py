@@ -1,0 +1,511 @@
+"""The inputs of strangers, by area."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.cli.certified import SIZES, CertifiedFleet
+from tests.cli.hostile import wrong
+from tests.cli.hostile.strangers import SECRET, Input
+from tests.report import runs
+from tests.unit.helpers import fleet_runs
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.record.test_record import made
+
+from rdmaprov.history.index import NAME, Index
+
+SITE = "inventory/prod"
+_REFUSED = frozenset({2})
+_KEYS = "{" + ", ".join(f'"{number}": 0' for number in range(50_000)) + ', "49999": 0}'
+# Of any JSON file: by title, what stands in it.
+_BOMBS: dict[str, Callable[[], bytes]] = {
+    "a key twice behind 50,000": lambda: _KEYS.encode(),
+    "keys twice in a mapping of a mapping": lambda: f'{{"predicate": {_KEYS}}}'.encode(),
+    "15 MB of brackets": lambda: b'{"_type": ' + b"[]," * 5_000_000 + b"0}",
+    "15 MB of mappings": lambda: b'{"_type": [' + b"{}," * 5_000_000 + b"0]}",
+    "15 MB of short texts": lambda: b'{"_type": [' + b'"a",' * 4_000_000 + b"0]}",
+    "a text of 60 MB": lambda: b'{"_type": "' + b"x" * (60 << 20) + b'"}',
+    "60 MB of escapes": lambda: b'{"_type": "' + b"\\n" * (30 << 20) + b'"}',
+    "a text without an end": lambda: b'{"_type": "' + b'\\"' * 7_000_000,
+    "blanks": lambda: b'{"_type": ' + b" " * (60 << 20) + b"0}",
+    "a number of a megabyte": lambda: b'{"_type": ' + b"9" * (1 << 20) + b"}",
+    "a fraction of a megabyte": lambda: b'{"_type": 0.' + b"9" * (1 << 20) + b"}",
+    "one character of four bytes": lambda: b'{"_type": "\xf0\x9f\x98\x80' + b"x" * (60 << 20),
+}
+_PLANTS: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a directory": lambda path: path.mkdir(),
+    "a device without end": lambda path: path.symlink_to("/dev/zero"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a sparse file of 8 GB": lambda path: _sparse(path, 8 << 30),
+    "memory of a process": lambda path: path.symlink_to("/proc/self/mem"),
+}
+
+
+def _sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def _put(name: str, data: bytes | Callable[[], bytes], *words: object) -> Callable[[Path], Any]:
+    def make(place: Path) -> Sequence[object]:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(data() if callable(data) else data)
+        return words
+
+    return make
+
+
+def _leaves(data: Any, path: wrong.Place = ()) -> Iterator[wrong.Place]:
+    pairs = data.items() if isinstance(data, dict) else enumerate(data)
+    for key, value in pairs:
+        if isinstance(value, (dict, list)) and value:
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def _documents(name: str, good: Any, words: Sequence[object], codes: set[int]) -> list[Input]:
+    """Return wrong texts, and a wrong value for each of up to 48 places."""
+    here, rng = partial(_put, name), Random(1)
+    places = sorted(_leaves(good), key=repr)
+    chosen = places[:: max(1, len(places) // 48)][:48]
+    data = wrong.dump(good)
+    found: list[tuple[str, Callable[[Path], Any]]] = [
+        *((title, here(wrong.wrong_text(title, data, rng), *words)) for title in wrong.TEXTS),
+        *(
+            (
+                "/".join(map(str, place)),
+                here(wrong.wrong_value(value, good, [place], rng), *words),
+            )
+            for place, value in zip(chosen, [*wrong.VALUES] * 3, strict=False)
+        ),
+        *((title, here(bomb, *words)) for title, bomb in _BOMBS.items()),
+    ]
+    for title, plant in _PLANTS.items():
+
+        def make(place: Path, plant: Callable[[Path], object] = plant) -> Sequence[object]:
+            path = _put(name, b"", *words)(place) and place / name
+            path.unlink()
+            plant(path)
+            return words
+
+        found.append((title, make))
+    return [Input(title, make, frozenset(codes)) for title, make in found]
+
+
+def records() -> list[Input]:
+    """Return records: cut, other values, bombs, and what is no file."""
+    words = ("plan", "--record", "r.json")
+    pack = gzip.compress
+    bombs: dict[str, Callable[[], bytes]] = {
+        "93 MB of brackets in 90 kB": lambda: pack(b'{"a": [' + b"[]," * 31_000_000 + b"0]}", 1),
+        "a bomb": lambda: pack(b"{" + b" " * (200 << 20) + b"}", 1),
+        "compressed twice": lambda: pack(pack(b"{}")),
+        "two members": lambda: pack(b"{}") * 2,
+        "no end": lambda: pack(b'{"a": 1}')[:-4],
+    }
+    packed = [Input(title, _put("r.json", data, *words), _REFUSED) for title, data in bombs.items()]
+    return [*_documents("r.json", made(), words, {0, 1, 2, 3, 4, 5}), *packed]
+
+
+@cache
+def _certificate() -> Any:
+    """Return the certificate of a fleet of two nodes."""
+    import tempfile
+
+    place = Path(tempfile.mkdtemp())
+    fleet = CertifiedFleet(place)
+    with contextlib.chdir(place):
+        fleet.accept(*SIZES, "--sign", "operator")
+        return json.loads((fleet.newest() / "certificate.json").read_text())
+
+
+def certificates() -> list[Input]:
+    """Return certificates: cut, other values, bombs, and what is no file; none may be valid."""
+    words = ("certificate", "verify", "c.json")
+    return _documents("c.json", _certificate(), words, {1, 2, 4})
+
+
+def results() -> list[Input]:
+    """Return results.json of a run, for the report."""
+    name = "runs/20260101-000000-validate/results.json"
+    return _documents(name, runs.validated(4), ("report",), {0, 1, 2, 4})
+
+
+_HISTORY = ("history", SITE, "--metrics", "m.prom")
+
+
+def _place(place: Path) -> Path:
+    """Make runs/ with two runs; return the place of the index."""
+    fleet_runs.keep(place, fleet_runs.acceptance(1))
+    started = {"started": fleet_runs.started(2).isoformat()}
+    fleet_runs.keep(place, runs.validated(4) | started)
+    return place / "runs" / NAME
+
+
+def _index(place: Path) -> sqlite3.Connection:
+    path = _place(place)
+    with Index(path.parent).open():
+        pass
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def _planted(place: Path, change: Callable[[sqlite3.Connection], object]) -> Sequence[object]:
+    """Change an index, as who sends runs can: they are copied, with the index."""
+    with (
+        contextlib.closing(_index(place)) as connection,
+        contextlib.suppress(sqlite3.IntegrityError),
+    ):
+        change(connection)
+    path = place / "runs" / NAME
+    copied = path.with_name("copied")
+    copied.write_bytes(path.read_bytes())
+    copied.replace(path)
+    return _HISTORY
+
+
+@cache
+def _columns() -> list[tuple[str, str]]:
+    with Index(Path("absent")).open() as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return [
+            (table, row[1])
+            for (table,) in tables.fetchall()
+            for row in connection.execute(f"PRAGMA table_info({table})")
+        ]
+
+
+_ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
+_SCHEMAS = {
+    "a view without end": f"DROP TABLE made; CREATE VIEW made(version) AS {_ENDLESS}",
+    "a view of runs": f"DROP TABLE run; CREATE VIEW run(name, stamp) AS {_ENDLESS}",
+    "a view more": f"CREATE VIEW more AS {_ENDLESS}",
+    "a trigger": "CREATE TRIGGER t AFTER DELETE ON run"  # noqa: S608 - our names
+    f" BEGIN DELETE FROM state WHERE run IN ({_ENDLESS}); END",
+    "a trigger that fails": "CREATE TRIGGER t BEFORE INSERT ON run"
+    " BEGIN SELECT RAISE(ABORT, 'x'); END",
+    "a table more": "CREATE TABLE more (x)",
+    "an index more": "CREATE INDEX more ON run (name)",
+    "an index of an expression": "CREATE INDEX more ON run (abs(id) % 9)",
+    "no table of runs": "DROP TABLE run",
+    "a column more": "ALTER TABLE run ADD COLUMN more TEXT",
+    "a column less": "DROP TABLE fact; CREATE TABLE fact (run INTEGER, node TEXT, key TEXT)",
+    "a column with a default": "DROP TABLE made; CREATE TABLE made (version TEXT DEFAULT 'x')",
+    "a column that is made": "DROP TABLE fact; CREATE TABLE fact (run, node, key, value AS (run) )",
+    "another version": "UPDATE made SET version = 'x'",
+    "no version": "DELETE FROM made",
+    "a write-ahead log": "PRAGMA journal_mode = WAL",
+    "a name with an escape": "UPDATE run SET name = char(27) || '[2J' || id, stamp = 'x'",
+}
+
+
+def _plant_index(plant: Callable[[Path], object], suffix: str, place: Path) -> Sequence[object]:
+    _index(place).close()
+    path = place / "runs" / f"{NAME}{suffix}"
+    path.unlink(missing_ok=True)
+    plant(path)
+    return _HISTORY
+
+
+def _bind(path: Path) -> None:
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made_socket:
+        made_socket.bind(path.name)
+
+
+_FILES: dict[str, Callable[[Path], object]] = {
+    "noise": lambda path: path.write_bytes(Random(1).randbytes(65_536)),
+    "a head alone": lambda path: path.write_bytes(b"SQLite format 3\0"),
+    "text": lambda path: path.write_text("runs\n"),
+    "a link to a file of mine": lambda path: path.symlink_to("../../outside/victim"),
+    "a hard link to a file of mine": lambda path: os.link(path.parents[2] / "outside/victim", path),
+    "a link to nothing": lambda path: path.symlink_to("../../outside/new"),
+    "a socket": _bind,
+    **_PLANTS,
+}
+
+
+def indexes() -> list[Input]:
+    """Return history.sqlite, and what SQLite keeps beside it; the metrics are those without it."""
+    found: list[tuple[str, Callable[[Path], Any]]] = []
+    for title, statements in _SCHEMAS.items():
+
+        def alter(place: Path, statements: str = statements) -> Sequence[object]:
+            return _planted(place, lambda index: index.executescript(statements))
+
+        found.append((title, alter))
+    for number, (table, column) in enumerate(_columns()):
+
+        def fill(
+            place: Path, table: str = table, column: str = column, number: int = number
+        ) -> Sequence[object]:
+            value = ("x'00ff'", "'\x1b[2J'", "-9e999", "NULL", "'passed'")[number % 5]
+            change = f"UPDATE OR REPLACE {table} SET {column} = {value}"  # noqa: S608 - our names
+            return _planted(place, lambda index: index.execute(change))
+
+        found.append((f"another {table}.{column}", fill))
+    for suffix, title in (("", ""), ("-journal", "journal: "), ("-wal", "log: ")):
+        found += [
+            (f"{title}{name}", partial(_plant_index, plant, suffix))
+            for name, plant in _FILES.items()
+            if not suffix or "8 GB" not in name
+        ]
+    honest = _honest()
+
+    def same(place: Path, _said: str) -> str:
+        file = place / "m.prom"
+        return "" if file.exists() and file.read_text() == honest else "the metrics are others"
+
+    codes = frozenset({0})
+    loose = Input("runs/ that others can write", partial(_loose, 0o777), _REFUSED)
+    return [*(Input(title, make, codes, same) for title, make in found), loose]
+
+
+def _loose(mode: int, place: Path) -> Sequence[object]:
+    _place(place).parent.chmod(mode)
+    return _HISTORY
+
+
+@cache
+def _honest() -> str:
+    import tempfile
+
+    from rdmaprov.history.answer import read_history
+    from rdmaprov.history.metrics import metrics_text
+
+    place = Path(tempfile.mkdtemp())
+    return metrics_text(read_history(Path(SITE), _place(place).parent))
+
+
+def metrics() -> list[Input]:
+    """Return what stands where a file will be written, or is planted beside it."""
+    victim = "../outside/victim"
+
+    def plant(names: Sequence[str], what: str, place: Path) -> Sequence[object]:
+        _place(place)
+        for name in names:
+            if what == "pipe":
+                os.mkfifo(place / name)
+            elif what == "directory":
+                (place / name).mkdir()
+            elif what == "hard link":
+                os.link(place / victim, place / name)
+            else:
+                (place / name).symlink_to(what)
+        return _HISTORY
+
+    kinds = ("pipe", "directory", "hard link", victim, "/dev/full", "../outside/new", "m.prom")
+    names = ("m.prom", "m.prom.new", "m.prom.tmp", ".m.prom", "runs/notified-x.json")
+    return [
+        Input(f"{name}: {kind}", partial(plant, [name], kind), frozenset({0, 2, 4}))
+        for name in names
+        for kind in kinds
+        if name != kind
+    ]
+
+
+_OK = b"HTTP/1.1 200 OK\r\n"
+# By title: what a receiver says first, what it says again, and after how many seconds; it hangs up
+# without such a time.
+_RECEIVERS: dict[str, tuple[bytes, bytes, float]] = {
+    "silence": (b"", b"", 1),
+    "body drip": (_OK + b"Content-Length: 999\r\n\r\n", b"x", 1),
+    "header drip": (b"HTTP/1.1 200 OK\r\nX: ", b"y", 1),
+    "header lines that drip": (_OK, b"X: y\r\n", 1),
+    "status drip": (b"HTTP/1.1 ", b"2", 1),
+    "headers without end": (_OK, b"X: y\r\n" * 10, 0.001),
+    "a header without end": (_OK + b"X: ", b"y" * 4096, 0.001),
+    "continue without end": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.01),
+    "a body without end": (_OK + b"\r\n", b"x" * 65_536, 0.001),
+    "chunks without end": (_OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 0.01),
+    "a chunk of 4 EB": (_OK + b"Transfer-Encoding: chunked\r\n\r\n3fffffffffffffff\r\n", b"x", 1),
+    "a chunk that is none": (_OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"", 0),
+    "a length of 4 EB": (_OK + b"Content-Length: 4611686018427387904\r\n\r\n", b"x", 1),
+    "a negative length": (_OK + b"Content-Length: -1\r\n\r\n", b"x", 1),
+    "a length that is none": (_OK + b"Content-Length: x\r\n\r\n", b"", 0),
+    "hangs up": (b"", b"", 0),
+    "hangs up in the status": (b"HTTP/1.1 2", b"", 0),
+    "no HTTP": (b"220 smtp ready\r\n", b"", 0),
+    "HTTP/0.9": (b"<html>", b"", 0),
+    "escapes as a reason": (b"HTTP/1.1 500 \x1b[2J\x9b\r\n\r\n", b"", 0),
+    "escapes as a status": (b"\x1b]0;x\x07 200 OK\r\n\r\n", b"", 0),
+    "a status of 5,000 digits": (b"HTTP/1.1 " + b"9" * 5000 + b" x\r\n\r\n", b"", 0),
+    "a negative status": (b"HTTP/1.1 -20 x\r\n\r\n", b"", 0),
+    "a status line of a megabyte": (b"HTTP/1.1 200 " + b"x" * (1 << 20), b"", 0),
+    "the secret again": (f"HTTP/1.1 500 /{SECRET}?{SECRET}\r\n\r\n".encode(), b"", 0),
+    "redirect to a file": (b"HTTP/1.1 302 x\r\nLocation: file:///etc/passwd\r\n\r\n", b"", 0),
+    "redirect to itself": (b"HTTP/1.1 307 x\r\nLocation: /\r\n\r\n", b"", 0),
+    "asks for a password": (
+        b'HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm="x"\r\n\r\n', b"", 0,
+    ),
+    "asks for a proxy's password": (b"HTTP/1.1 407 x\r\n\r\n", b"", 0),
+    "later, for ever": (b"HTTP/1.1 503 x\r\nRetry-After: 99999\r\n\r\n", b"", 0),
+    "another protocol": (b"HTTP/1.1 101 x\r\nUpgrade: x\r\n\r\n", b"x", 1),
+    "a lone line": (b"\n", b"\n", 1),
+    "zero bytes": (b"\0" * 9000, b"", 0),
+}  # fmt: skip
+_PROGRAMS = {
+    "sleeps": "sleep 60",
+    "ignores signals": "trap '' TERM INT HUP; sleep 60; sleep 60",
+    "leaves a child with its streams": "sleep 60 & exit 0",
+    "leaves a child and fails": "sleep 60 & exit 3",
+    "reads nothing and sleeps": "exec 0<&-; sleep 60",
+    "prints without end": "exec yes",
+    "prints errors without end": "exec yes >&2",
+    "prints escapes": r"printf '\033[2J' >&2; exit 1",
+    "kills itself": "kill -9 $$",
+    "stops itself": "kill -STOP $$",
+    "reads slowly": "while read -r line; do sleep 5; done",
+    "another session": "exec setsid sleep 60",
+}
+_URLS = (
+    f"http://me:{SECRET}@127.0.0.1:1/x", f"https://{SECRET}@127.0.0.1:1/", f"http://:{SECRET}@h/",
+    f"http://127.0.0.1:{SECRET}/", f"http://127.0.0.1:1/{SECRET} x", f"http://[::1/{SECRET}",
+    f"http://[{SECRET}]/", f"http://[127.0.0.1]:1/{SECRET}", f"http://127.0.0.1:99999/{SECRET}",
+    f"http://127.0.0.1:-1/{SECRET}", f"http://127.0.0.1:0/{SECRET}", f"http:///{SECRET}",
+    f"http://?{SECRET}", f"http://#{SECRET}", f"http://127.0.0.1:1/?token={SECRET}\r\nX: y",
+    f"http://127.0.0.1:1/{SECRET}\x1b[2J", f"http://127.0.0.1:1/\u00e9{SECRET}",
+    f"http://\u00e9\u00e9/{SECRET}", f"http://{'a' * 70}/{SECRET}", f"http://a..b/{SECRET}",
+    f"http://127.0.0.1:1/{SECRET}", f"http://[::1]:1/{SECRET}", f"HTTP://127.0.0.1:1/{SECRET}",
+    f"http://127.0.0.1:1\\@h/{SECRET}", f"http://127.0.0.1:1/{SECRET}%", f"http://%31/{SECRET}",
+    f"ftp://me:{SECRET}@h/", f"file:///{SECRET}", f"https//me:{SECRET}@h/", f"hooks/{SECRET}",
+    f"http:/127.0.0.1/{SECRET}", f"gopher://h/{SECRET}", f"data:,{SECRET}", f"//h/{SECRET}",
+    f"http://256.1.1.1:1/{SECRET}", f"http://0x7f.1:1/{SECRET}", f"https://127.0.0.1:1/{SECRET}",
+)  # fmt: skip
+
+
+def _listen(head: bytes, again: bytes, pause: float) -> int:
+    """Listen as a receiver does; return the port."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def talk(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            connection.recv(1 << 16)
+            connection.sendall(head)
+            end = time.monotonic() + 60
+            while pause and time.monotonic() < end:
+                connection.sendall(again)
+                time.sleep(pause)
+
+    def accept() -> None:
+        while True:
+            threading.Thread(target=talk, args=(server.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return int(server.getsockname()[1])
+
+
+def notifications() -> list[Input]:
+    """Return receivers of --notify: what they say, what programs do, and how a URL is written."""
+
+    def notify(target: str, place: Path) -> Sequence[object]:
+        _place(place)
+        return ("history", SITE, "--notify", target)
+
+    def receive(title: str, place: Path) -> Sequence[object]:
+        return notify(f"http://127.0.0.1:{_listen(*_RECEIVERS[title])}/{SECRET}?{SECRET}", place)
+
+    def program(text: str, place: Path) -> Sequence[object]:
+        (place / "tell").write_text(f"#!/bin/sh\n{text}\n")
+        (place / "tell").chmod(0o755)
+        return notify("tell", place)
+
+    def said(_place: Path, text: str) -> str:
+        return "" if "notify: " in text else "nothing is said of the notification"
+
+    codes, no_proxy = frozenset({0}), {"no_proxy": "127.0.0.1"}
+    return [
+        *(Input(t, partial(receive, t), codes, said, no_proxy) for t in _RECEIVERS),
+        *(
+            Input(f"program: {t}", partial(program, text), codes, said)
+            for t, text in _PROGRAMS.items()
+        ),
+        *(
+            Input(f"URL {url!r}", partial(notify, url), frozenset({0, 2}), environment=no_proxy)
+            for url in _URLS
+        ),
+    ]
+
+
+_EVIL = "ExecStartPre=touch canary"
+_NAMES = (
+    f"a\n{_EVIL}", f"a\r\n{_EVIL}", "a\\", "a\\\\", f"a\\\n{_EVIL}", "%h", "50%", "%", "$HOME ${X}",
+    "a b", "'a'", '"a"', "a;b", "#a", "[Service]", "a\u2028b", "\x1b[2J", "`id`", "-x", "a\\x20b",
+)  # fmt: skip
+_KEYS_OF_UNITS = {
+    *("Description", "Wants", "After", "Type", "User", "WorkingDirectory", "Environment"),
+    *("ExecStart", "KillSignal", "KillMode", "TimeoutStopSec"),
+    *("OnCalendar", "RandomizedDelaySec", "Persistent", "WantedBy"),
+}
+
+
+def _unit_harm(place: Path, _said: str) -> str:
+    """Return what is wrong with units: a line that none of ours is, or one that goes on."""
+    for unit in place.rglob("*.service"), place.rglob("*.timer"):
+        for path in unit:
+            text = path.read_text()
+            keys = re.findall(r"^([A-Za-z]+)=", text, re.MULTILINE)
+            if text.count("ExecStart") > 1 or not set(keys) <= _KEYS_OF_UNITS:
+                return f"a line of a stranger's: {text!r}"
+            if "%" in text.replace("%%", "") or re.search(r"\\$", text, re.MULTILINE):
+                return f"a specifier, or a line that goes on: {text!r}"
+            if len(keys) != len(set(keys) - {"Environment"}) + keys.count("Environment"):
+                return f"a line twice: {text!r}"
+    return ""
+
+
+def units() -> list[Input]:
+    """Return names and variables that reach a unit of systemd's."""
+
+    def make(where: str, name: str, place: Path) -> Sequence[object]:
+        site, here = (name if where == "site" else "prod"), place
+        if where == "directory":
+            here = place / name
+        write(here / site, {**GOOD, "group_vars/nodes.yml": "---\nscheduler_kind: slurm\n"})
+        (place / "units").mkdir()
+        when = ("--validate", f"{name}") if where == "when" else ()
+        secret = here / (name if where == "password file" else "password")
+        secret.write_text("x")
+        words = ("--vault-password-file", secret) if where == "password file" else ()
+        option = "--directory=units"
+        return ("schedule", option, *when, *words, "--", here / site)
+
+    def environment(where: str, name: str) -> Mapping[str, str]:
+        return {where: name} if where.isupper() else {}
+
+    places = ("site", "directory", "when", "password file", "LOGNAME", "USER", "SLURM_CONF")
+    return [
+        Input(
+            f"{where} {name!r}",
+            partial(make, where, name),
+            frozenset({0, 2, 3}),
+            _unit_harm,
+            environment(where, name),
+        )
+        for where in places
+        for name in _NAMES
+    ]
+
+
+AREAS: dict[str, tuple[Callable[[], list[Input]], str]] = {
+    "records (`plan --record`)": (records, "refused with 2, or judged"),
+    "certificates (`certificate verify`)": (certificates, "1, 2 or 4: never valid"),
+    "results (`report`)": (results, "the page, or 1, 2 or 4"),
+    "`history.sqlite`": (indexes, "0, with the metrics of the runs alone"),
+    "where a file is written (`--metrics`)": (metrics, "0, or 2 or 4 and nothing written"),
+    "`--notify`": (notifications, "0, or 2 before anything; no secret printed"),
+    "units (`schedule`)": (units, "units with our lines alone, or 2 or 3"),
+}

@@ -1,0 +1,116 @@
+"""Files, names and receivers of strangers, for verbs that meet no node: what must hold of each.
+
+Whatever a stranger makes, the verb ends by itself within 10 s and 500 MB, with an exit code that is
+right for it, without a traceback, an escape, a secret or a file outside of its own place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import process
+from pathlib import Path
+
+from tests.program import fork
+
+MOST_S = 10.0
+MOST_KB = 500_000
+SECRET = "hunter2"
+MINE = "mine"
+_TOGETHER = 4  # inputs at once, as some wait
+_KILLED_S = 3 * MOST_S
+
+
+@dataclass(frozen=True)
+class Input:
+    """Something of a stranger's.
+
+    Args:
+        title: what it is; no other one of its area has the title.
+        make: writes it below the working directory; returns the words of the program.
+        codes: the exit codes that are right.
+        wrong: returns what is wrong with the working directory and what was printed, if anything.
+        environment: of the program.
+
+    """
+
+    title: str
+    make: Callable[[Path], Sequence[object]]
+    codes: frozenset[int]
+    wrong: Callable[[Path, str], str] = lambda _place, _said: ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Try:
+    """One input, which the program meets in a fork of this process.
+
+    Its working directory is `work`; beside it, `outside` has what nobody may touch.
+    """
+
+    def __init__(self, given: Input, directory: Path) -> None:
+        self._given, self._place = given, directory / "work"
+        self._outside = directory / "outside"
+        self._place.mkdir(parents=True)
+        self._outside.mkdir()
+        (self._outside / "victim").write_text(MINE)
+        words = given.make(self._place)
+        self._before = self._kept()
+        self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - until `harm`
+        with Path(os.devnull).open() as nothing:
+            out = self._said.fileno()
+            streams = (nothing.fileno(), out, out)
+            program = fork(words, self._place, streams, given.environment)
+            self._began = time.monotonic()
+        # Else the next fork would wait for this one, and its memory would be unknown.
+        process._children.discard(program)  # type: ignore[attr-defined]
+        self._pid = int(program.pid or 0)
+
+    def _kept(self) -> list[tuple[str, str, int]]:
+        files = sorted(self._outside.rglob("*"))
+        return [(path.name, path.read_text(), path.stat().st_mode) for path in files]
+
+    def has_ended(self) -> bool:
+        """Return whether the program has ended; one that takes far too long is killed."""
+        took = time.monotonic() - self._began
+        if took > _KILLED_S:
+            os.kill(self._pid, signal.SIGKILL)
+        found, status, usage = os.wait4(self._pid, os.WNOHANG)
+        self._ended = os.waitstatus_to_exitcode(status), took, usage.ru_maxrss
+        return bool(found)
+
+    def harm(self) -> Iterator[str]:
+        """Yield what the program, which has ended, did that it must not."""
+        self._said.seek(0)
+        said = self._said.read()
+        self._said.close()
+        code, took, most_kb = self._ended
+        if code not in self._given.codes:
+            yield f"exit code {code}: {said[-300:]!r}"
+        if took > MOST_S:
+            yield f"{took:.0f} s"
+        if most_kb > MOST_KB:
+            yield f"{most_kb // 1000} MB"
+        if "Traceback" in said or "\x1b" in said or SECRET in said:
+            yield f"printed: {said[-300:]!r}"
+        canaries = (self._place / "canary", Path("/tmp/canary"))  # noqa: S108 - of hostile.wrong
+        if self._kept() != self._before or any(path.exists() for path in canaries):
+            yield "wrote outside"
+        if why := self._given.wrong(self._place, said):
+            yield why
+
+
+def tried(inputs: Iterable[Input], directory: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield each input's title, and what harm it did."""
+    numbered = enumerate(inputs)
+    while batch := list(itertools.islice(numbered, _TOGETHER)):
+        started = [(each.title, Try(each, directory / str(number))) for number, each in batch]
+        running = [each for _, each in started]
+        while running := [each for each in running if not each.has_ended()]:
+            time.sleep(0.01)
+        for title, each in started:
+            yield title, list(each.harm())
