@@ -17,6 +17,7 @@ from rdmaprov.node.standing import differences, judge, seconds_of
 
 SIZES = ("--sizes", "1G:2G")
 LEFT, PROGRAM = "var/lib/rdmaprov/certificate.json", "usr/local/lib/rdmaprov/certificate"
+HEALTH = "usr/local/lib/rdmaprov/health-check"
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as files on nodes are root's"),
     pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs /usr/bin/python3"),
@@ -54,34 +55,47 @@ def check(root):
 
 
 def test_files_are_root_s_alone_and_the_node_is_valid(node):
-    for name, mode in ((LEFT, 0o600), (PROGRAM, 0o755)):
+    for name, mode in ((LEFT, 0o600), (PROGRAM, 0o755), (HEALTH, 0o755)):
         own = (node / name).stat()
         assert (stat.S_IMODE(own.st_mode), own.st_uid) == (mode, 0)
-        assert [path.name for path in (node / name).parent.iterdir()] == [Path(name).name]
+    there = {path.name for name in (LEFT, PROGRAM) for path in (node / name).parent.iterdir()}
+    assert there == {Path(name).name for name in (LEFT, PROGRAM, HEALTH)}
     code, line = check(node)
     assert (code, line.startswith("valid until 2")) == (0, True)
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "says"),
+    ("file", "text", "says", "exits"),
     [
-        ("sys/class/dmi/id/product_serial", "SN9", "machine's serial number was SN000000, is SN9"),
-        ("sys/class/infiniband/mlx5_1/node_guid", "1:2:3:4", "rail 1: GUID of its NIC was 9c63"),
-        ("sys/class/infiniband/mlx5_0/fw_ver", "1.2.3", "rail 0: NIC firmware was 28.43.2026, is"),
-        ("sys/module/nvidia/version", "580.65.06", "NVIDIA driver was 570.86.15, is 580.65.06"),
-        ("proc/sys/kernel/osrelease", "6.8.0-61", "kernel was 6.8.0-60-generic, is 6.8.0-61"),
+        (
+            "sys/class/dmi/id/product_serial",
+            "SN9",
+            "machine's serial number was SN000000, is SN9",
+            1,
+        ),
+        ("sys/class/infiniband/mlx5_1/node_guid", "1:2:3:4", "rail 1: GUID of its NIC was 9c63", 1),
+        (
+            "sys/class/infiniband/mlx5_0/fw_ver",
+            "1.2.3",
+            "rail 0: NIC firmware was 28.43.2026, is",
+            4,
+        ),
+        ("sys/module/nvidia/version", "580.65.06", "NVIDIA driver was 570.86.15, is 580.65.06", 4),
+        ("proc/sys/kernel/osrelease", "6.8.0-61", "kernel was 6.8.0-60-generic, is 6.8.0-61", 4),
         (
             "proc/driver/nvidia/gpus/0000:01:00.0/information",
             "GPU UUID: GPU-1\nModel: NVIDIA H100 80GB HBM3\n",
             "GPU 0000:01:00.0: UUID was GPU-00000000-0000-4000-8000-000000000001, is GPU-1",
+            1,
         ),
-        ("sys/class/dmi/id/product_serial", "\x1b[2J\x9b", "is ?[2J"),
+        ("sys/class/dmi/id/product_serial", "\x1b[2J\x9b", "is ?[2J", 1),
     ],
 )
-def test_what_is_another_now_is_named(node, file, text, says):
+def test_what_is_another_now_is_named(node, file, text, says, exits):
     (node / file).write_text(text)
     code, line = check(node)
-    assert (code, says in line) == (1, True), line
+    assert (code, says in line) == (exits, True), line
+    assert line.startswith("not valid: " if exits == 1 else "proof needed again: ")
 
 
 @pytest.mark.parametrize(
@@ -127,6 +141,19 @@ def _text(path):
     path.write_bytes(b"\xff")
 
 
+def test_a_check_that_fails_blames_no_node(node):
+    """Whatever goes wrong: 1 is for what is known to be wrong with the node."""
+    path = node / PROGRAM
+    path.write_text(
+        path.read_text().replace(
+            "def read_identity(",
+            "def read_identity(x, y=0, *z):\\n    raise RuntimeError(5)\\ndef _(",
+            1,
+        )
+    )
+    assert check(node) == (4, "unknown: the check failed: RuntimeError: 5")
+
+
 @pytest.mark.parametrize("change", [Path.unlink, _damage, _open_to_all, _deep, _text])
 def test_a_file_that_cannot_be_trusted_is_unknown(node, change):
     change(node / LEFT)
@@ -138,12 +165,17 @@ def test_it_expires_on_the_node(node):
     signed = json.loads(json.loads((node / LEFT).read_text())["signed"])
     end = seconds_of(signed["valid_until"])
     identity = signed["own"]["identity"]
-    assert judge(signed, identity, end - 1) == (0, f"valid until {signed['valid_until']}")
-    assert judge(signed, identity, end + 1) == (1, f"not valid: expired at {signed['valid_until']}")
+    begin = seconds_of(signed["issued"])
+    assert judge(signed, identity, begin + 1) == (0, f"valid until {signed['valid_until']}")
+    assert judge(signed, identity, end - 1)[0] == 0
+    said = f"proof needed again: expired at {signed['valid_until']}"
+    assert judge(signed, identity, end + 1) == (4, said)
+    code, line = judge(signed, identity, begin + 0.81 * (end - begin))
+    assert (code, line.endswith("; accept again soon: 81% of its time is over")) == (0, True), line
     code, line = judge(signed, identity, seconds_of(signed["issued"]) - 60)
     assert (code, "this clock" in line) == (4, True)
     assert abs(end - time.time() - 30 * 86400) < 3600
-    assert differences(identity, identity) == ([], [])
+    assert differences(identity, identity) == ([], [], [])
 
 
 def test_a_node_that_was_refused_says_so_and_others_stay_valid(fleet, monkeypatch, capfd):

@@ -33,6 +33,11 @@ def _of_node(
 ) -> Iterator[Finding]:
     entry, keys = predicate["countersignatures"][name], predicate["nodes"][name]["host_keys"]
     text = node_text(predicate, name, shared)
+    listless = {part: own for part, own in shared.items() if part != "nodes"}
+    if entry["text"] != text and entry["text"] == node_text(predicate, name, listless):
+        what = "did not sign which nodes there are: an older rdmaprov made this certificate"
+        yield Finding("certificate.countersignature", what, node=name, proven=False)
+        text = entry["text"]
     if not entry["signature"]:
         if text != entry["text"]:
             yield from _differences(entry["text"], text, name)

@@ -14,6 +14,7 @@ from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import notary, of_gate, shape, ssh_signature
+from rdmaprov.certificate.equal import equal_objections
 from rdmaprov.certificate.site import described_rails, node_digest
 from rdmaprov.certificate.ssh_signature import NotSigned
 from rdmaprov.certificate.statement import (
@@ -56,6 +57,7 @@ class Terms:
         valid_for: how long it is valid.
         key: the operator's; None for none.
         is_left: whether nodes keep their part.
+        drains: how many nodes their health check drains at most.
         keys_of: returns for each node the host keys that ssh knows of it, or why there are none.
 
     """
@@ -68,6 +70,7 @@ class Terms:
     valid_for: timedelta
     key: Path | None
     is_left: bool
+    drains: int
     keys_of: Callable[[Sequence[str]], Mapping[str, list[str] | str]]
 
 
@@ -117,6 +120,9 @@ def issue(
     for name, why in unknown.items():
         entries[name]["missing"] = why
     predicate["countersignatures"] = entries
+    if equal := list(equal_objections(predicate)):
+        made.problems += [f"no certificate: {each.where} {each.what}" for each in equal]
+        return made
     statement = make_statement(predicate)
     if (where := shape.STATEMENT(statement)) is not RIGHT:
         made.problems.append(f"no certificate: {where} is not what a certificate has there")
@@ -127,7 +133,7 @@ def issue(
     made.lines[:0] = [f"certificate: {directory / FILE}, valid until {predicate['valid_until']}"]
     made.lines += _countersigned(entries)
     if terms.is_left:
-        _leave(connection, entries, made)
+        _leave(connection, entries, made, terms.drains)
     return made
 
 
@@ -217,8 +223,10 @@ def _countersigned(entries: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         yield f"not countersigned by {fold_names(names)}: {why}"
 
 
-def _leave(connection: Nodes, entries: Mapping[str, Mapping[str, str]], made: Issued) -> None:
-    failed = notary.leave(connection, entries)
+def _leave(
+    connection: Nodes, entries: Mapping[str, Mapping[str, str]], made: Issued, drains: int
+) -> None:
+    failed = notary.leave(connection, entries, drains)
     for name, why in failed.items():
         made.problems.append(f"{name}: its certificate was not left there: {why}")
     made.lines.append(f"left on {quantity(len(entries) - len(failed), 'node')}")

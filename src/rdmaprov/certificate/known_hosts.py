@@ -4,17 +4,57 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rdmaprov.certificate.ssh_signature import KEY
+from rdmaprov.inventory import Fleet
+from rdmaprov.probe.ansible_targets import Targets
+from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.probe.target import Target
 
 _LIMIT_S = 30
+_SIDE_BY_SIDE = 8
+HostKeys = Callable[[Sequence[str]], Mapping[str, list[str] | str]]
 _LINE = re.compile(rf"\S+ ({KEY})(?: .*)?")
 
 
 class NoHostKey(Exception):
     """Why no key of a node is known."""
+
+
+def host_keys(fleet: Fleet, launcher: str, password: str) -> HostKeys:
+    """Return the function that returns the host keys that ssh knows of nodes.
+
+    Args:
+        fleet: the site's.
+        launcher: who starts what is asked of nodes; only ssh verifies a host key.
+        password: of sudo, typed by the user.
+
+    """
+
+    def keys_of(names: Sequence[str]) -> Mapping[str, list[str] | str]:
+        if launcher != "ssh":
+            return dict.fromkeys(names, f"the launcher {launcher} verifies no host key")
+        targets = Targets(password)
+        found: dict[str, Target | str] = {}
+        for name in names:  # one after the other: Ansible renders their variables
+            try:
+                found[name] = targets.of(name, fleet.variables(name))
+            except NodeUnreachable as error:
+                found[name] = error.message
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            return dict(zip(found, pool.map(_keys, found.values()), strict=True))
+
+    return keys_of
+
+
+def _keys(target: Target | str) -> list[str] | str:
+    try:
+        return target if isinstance(target, str) else known_keys(target)
+    except NoHostKey as error:
+        return str(error)
 
 
 def known_keys(target: Target) -> list[str]:

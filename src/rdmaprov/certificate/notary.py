@@ -10,6 +10,7 @@ from rdmaprov.acceptance.ask.nodes import Nodes, ask_nodes, file_command
 from rdmaprov.boundary import Check, Document
 from rdmaprov.certificate import shape, ssh_signature
 from rdmaprov.certificate.statement import NODE, canonical
+from rdmaprov.node.standing import HEALTH, PROGRAM
 from rdmaprov.probe.connection import Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.script import node_script
@@ -53,14 +54,28 @@ def countersign(
     return entries
 
 
-def leave(connection: Nodes, entries: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Write on each node its part of a certificate; return why that failed, by node."""
-    program = node_script(_PROGRAMS / "check.py").decode()
+def leave(
+    connection: Nodes, entries: Mapping[str, Mapping[str, str]], drains: int
+) -> dict[str, str]:
+    """Write on each node its part of a certificate; return why that failed, by node.
+
+    Args:
+        connection: to the nodes.
+        entries: what each countersigned.
+        drains: how many nodes the health check drains at most.
+
+    """
+    programs = {
+        path: node_script(_PROGRAMS / name).decode()
+        for path, name in ((PROGRAM, "check.py"), (HEALTH, "health.py"))
+    }
     asked = {
         name: {
             "verb": "leave",
-            "program": program,
-            "left": canonical({"signed": each["text"], "signature": each["signature"]}),
+            "programs": programs,
+            "left": canonical(
+                {"signed": each["text"], "signature": each["signature"], "drains": drains}
+            ),
         }
         for name, each in entries.items()
     }

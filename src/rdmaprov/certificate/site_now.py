@@ -18,18 +18,24 @@ def site_objections(
     nodes: Sequence[Node],
     connection: Nodes,
     hide: Callable[[Any], Any],
+    keys_of: Callable[[Sequence[str]], Mapping[str, list[str] | str]],
 ) -> Iterator[Finding]:
-    """Yield what is no longer as it was measured.
+    """Yield what is no longer as it was measured, and what was never measured.
 
     Args:
         predicate: of the certificate.
-        nodes: of the site, those that the certificate has.
+        nodes: of the site.
         connection: to them.
         hide: returns data without secrets.
+        keys_of: returns for each node the host keys that ssh knows of it, or why there are none.
 
     """
-    known = {node.name: node for node in nodes}
     named = predicate["nodes"]
+    known = {node.name: node for node in nodes if node.name in named}
+    for node in nodes:
+        if node.name not in named:
+            what = "is a node of the site that is not in the certificate"
+            yield Finding("certificate.site", what, node=node.name, proven=False)
     for name in named.keys() - known.keys():
         yield Finding("certificate.site", "is no node of the site any more", node=name)
     for name, node in known.items():
@@ -37,14 +43,21 @@ def site_objections(
             yield Finding(
                 "certificate.site", "its variables in the site were changed since", node=name
             )
+    signed = [name for name in known if predicate["countersignatures"][name]["signature"]]
+    for name, keys in keys_of(signed).items():
+        if isinstance(keys, str):
+            what = f"its host key: {keys}"
+            yield Finding("certificate.countersignature", what, node=name, proven=False)
+        elif predicate["countersignatures"][name]["key"] not in keys:
+            what = "was made with a host key that known_hosts does not have for it now"
+            yield Finding("certificate.countersignature", what, node=name)
     described = {name: named[name]["described"] for name in known}
     for name, said in notary.read(connection, described).items():
         if isinstance(said, str):
             yield Finding("certificate.replaced", said, node=name, proven=False)
             continue
         was, now = named[name]["identity"], said["identity"]
-        found, unknown = differences(was, now)  # type: ignore[no-untyped-call]  # as nodes run it
+        found, *again = differences(was, now)  # type: ignore[no-untyped-call]  # as nodes run it
         yield from (Finding("certificate.replaced", each, node=name) for each in found)
-        yield from (
-            Finding("certificate.replaced", each, node=name, proven=False) for each in unknown
-        )
+        for each in (one for texts in again for one in texts):
+            yield Finding("certificate.replaced", each, node=name, proven=False)

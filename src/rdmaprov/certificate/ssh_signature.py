@@ -5,11 +5,13 @@ https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
@@ -18,6 +20,7 @@ from rdmaprov.problem import printable
 KEY = r"(ssh|ecdsa|sk)-[a-z0-9@.-]{1,64} [A-Za-z0-9+/=]{16,4096}"
 _LIMIT_S = 60
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
+_KEY_IN_LINE = re.compile(r"(?:^| )(?:ssh|ecdsa|sk)-[a-z0-9@.-]{1,64} +([A-Za-z0-9+/=]{16,4096})")
 _ANYONE = "node"
 
 
@@ -81,14 +84,33 @@ def principal_of(data: bytes, signature: bytes, namespace: str, allowed: Path) -
     """
     with _file(signature) as path:
         done = _ask(["find-principals", "-s", path, "-f", str(allowed)], b"")
-        names = done.stdout.decode(errors="replace").splitlines()
-        if done.returncode or not names:
+        names = done.stdout.decode(errors="replace").splitlines()  # of the first line with the key
+        names += _names_of(signer_of(data, signature, namespace), allowed)
+        if not names:
             raise NotSigned(_last_line(done.stderr))
-        words = ["verify", "-f", str(allowed), "-I", names[0], "-n", namespace, "-s", path]
-        done = _ask(words, data)
-    if done.returncode:
-        raise NotSigned(_last_line(done.stderr or done.stdout))
-    return printable(names[0])
+        for name in dict.fromkeys(names):
+            words = ["verify", "-f", str(allowed), "-I", name, "-n", namespace, "-s", path]
+            done = _ask(words, data)
+            if not done.returncode:
+                return printable(name)
+    raise NotSigned(_last_line(done.stderr or done.stdout))
+
+
+def _names_of(fingerprint: str, allowed: Path) -> Iterator[str]:
+    """Yield the principals of all lines with a key, each line with its own namespaces and times."""
+    try:
+        lines = allowed.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        names, _, rest = line.strip().partition(" ")
+        for found in _KEY_IN_LINE.finditer(rest):
+            try:
+                made = hashlib.sha256(base64.b64decode(found[1], validate=True)).digest()
+            except ValueError:
+                continue
+            if f"SHA256:{base64.b64encode(made).decode().rstrip('=')}" == fingerprint:
+                yield from names.strip('"').split(",")
 
 
 def is_by(data: bytes, signature: bytes, namespace: str, keys: Sequence[str]) -> bool:

@@ -49,12 +49,9 @@ def as_bytes(statement: Mapping[str, Any]) -> bytes:
 
 
 def sections(predicate: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digests of the parts that all nodes have in common."""
-    return {
-        name: digest(part)
-        for name, part in predicate.items()
-        if name not in ("nodes", "countersignatures")
-    }
+    """Return the digests of the parts that all nodes have in common; of nodes, their names."""
+    parts = {**predicate, "nodes": sorted(predicate["nodes"])}
+    return {name: digest(part) for name, part in parts.items() if name != "countersignatures"}
 
 
 def node_text(predicate: Mapping[str, Any], name: str, shared: Mapping[str, str]) -> str:

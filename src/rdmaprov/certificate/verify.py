@@ -13,6 +13,7 @@ from rdmaprov.acceptance.preflight.needs import MAX_SKEW_S
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import shape, ssh_signature
 from rdmaprov.certificate.countersigned import countersignature_objections
+from rdmaprov.certificate.equal import equal_objections
 from rdmaprov.certificate.read import read_certificate, read_signature
 from rdmaprov.certificate.recompute import verdict_objections
 from rdmaprov.certificate.ssh_signature import NotSigned
@@ -63,6 +64,7 @@ def verify(path: Path, allowed: Path | None, now: datetime) -> Verification:
     predicate = statement["predicate"]
     found += countersignature_objections(predicate)
     found += _subjects(statement)
+    found += equal_objections(predicate)
     found += verdict_objections(predicate)
     found += _time(predicate, now)
     found += _logs(predicate, path.parent)
@@ -113,7 +115,8 @@ def _time(predicate: Mapping[str, Any], now: datetime) -> Iterator[Finding]:
             "certificate.altered", "is before it was issued", part="predicate/valid_until"
         )
     elif now > until:
-        yield Finding("certificate.expired", f"it was valid until {predicate['valid_until']}")
+        what = f"it was valid until {predicate['valid_until']}; accept the fleet again"
+        yield Finding("certificate.expired", what, proven=False)
     if issued > now + timedelta(seconds=MAX_SKEW_S):
         what = f"it was issued at {predicate['issued']}, which this clock has yet to reach"
         yield Finding("certificate.expired", what, proven=False)

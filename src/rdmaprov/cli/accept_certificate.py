@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,13 @@ from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.certificate import notary
 from rdmaprov.certificate.issue import Issued, Terms, issue
-from rdmaprov.certificate.known_hosts import NoHostKey, known_keys
+from rdmaprov.certificate.known_hosts import host_keys
 from rdmaprov.certificate.ssh_signature import require_key
 from rdmaprov.certificate.statement import FILE, time_text
 from rdmaprov.cli.session import Prepared
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.inventory import Fleet
-from rdmaprov.probe.ansible_targets import Targets
-from rdmaprov.probe.errors import NodeUnreachable
-from rdmaprov.probe.target import Target
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head
-
-_SIDE_BY_SIDE = 8
-_HostKeys = Callable[[Sequence[str]], Mapping[str, list[str] | str]]
 
 
 def certificate_terms(
@@ -66,34 +58,9 @@ def certificate_terms(
         valid_for=timedelta(days=int(first.get("fabric_certificate_days") or 0)),
         key=key,
         is_left=is_left or bool(first.get("fabric_certificate_on_nodes")),
-        keys_of=_host_keys(ready.fleet, chosen.launcher, ready.given.become),
+        drains=int(first.get("fabric_certificate_drains") or 0),
+        keys_of=host_keys(ready.fleet, chosen.launcher, ready.given.become),
     )
-
-
-def _host_keys(fleet: Fleet, launcher: str, password: str) -> _HostKeys:
-    """Return the function that returns the host keys that ssh knows of nodes."""
-
-    def keys_of(names: Sequence[str]) -> Mapping[str, list[str] | str]:
-        if launcher != "ssh":
-            return dict.fromkeys(names, f"the launcher {launcher} verifies no host key")
-        targets = Targets(password)
-        found: dict[str, Target | str] = {}
-        for name in names:  # one after the other: Ansible renders their variables
-            try:
-                found[name] = targets.of(name, fleet.variables(name))
-            except NodeUnreachable as error:
-                found[name] = error.message
-        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-            return dict(zip(found, pool.map(_keys, found.values()), strict=True))
-
-    return keys_of
-
-
-def _keys(target: Target | str) -> list[str] | str:
-    try:
-        return target if isinstance(target, str) else known_keys(target)
-    except NoHostKey as error:
-        return str(error)
 
 
 def certify(result: GateResult, connection: Nodes, directory: RunDirectory, terms: Terms) -> Issued:

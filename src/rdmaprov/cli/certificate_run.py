@@ -11,6 +11,7 @@ import click
 
 from rdmaprov.acceptance.ask.nodes import connect
 from rdmaprov.certificate import notary
+from rdmaprov.certificate.known_hosts import host_keys
 from rdmaprov.certificate.objection import VERDICTS, as_data, line
 from rdmaprov.certificate.site_now import site_objections
 from rdmaprov.certificate.verify import Verification
@@ -52,11 +53,12 @@ def _since(site: Path, predicate: dict[str, Any], passwords: PasswordOptions) ->
     with session.prepare(site, None, None, passwords) as ready:
         named = predicate["nodes"]
         fleet = ready.fleet
-        nodes = [node for node in fleet.nodes if node.name in named]
-        if not nodes:
+        if not any(node.name in named for node in fleet.nodes):
             raise UsageError(f"{site}: it has none of the certificate's nodes", "Name their site")
         with connect(fleet, ready.given.become) as connection:
-            return list(site_objections(predicate, nodes, connection, ready.mask.data))
+            keys = host_keys(fleet, "ssh", ready.given.become)
+            hide = ready.mask.data
+            return list(site_objections(predicate, fleet.nodes, connection, hide, keys))
 
 
 def _terms(found: Verification, code: ExitCode) -> str:

@@ -22,6 +22,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "fabric_floor_gb_s": (0, 100_000),
     "fabric_training_efficiency": (0, 1),
     "fabric_certificate_days": (1, 3650),
+    "fabric_certificate_drains": (0, 100),
     "fabric_gpu_count": (0, MOST_GPUS),
     "fabric_numa_nodes": (1, 64),
     "fabric_memory_bytes": (1 << 28, 1 << 50),

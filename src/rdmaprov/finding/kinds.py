@@ -50,6 +50,11 @@ KINDS = {
         "host keys of the certificate, and the texts that they signed",
         "the node gave no answer as it was issued; its host key was replaced",
     ),
+    "certificate.equal": FindingKind(
+        "Nodes of a certificate have something in common that only one machine can have.",
+        "host keys, serial numbers, UUIDs and GUIDs of all nodes",
+        "one machine answered for two, or a node was cloned with its host key",
+    ),
     "certificate.expired": FindingKind(
         "A certificate is no longer valid, or not yet.",
         "`issued` and `valid_until`, against this machine's clock",

@@ -63,11 +63,12 @@ class Slurm:
     Args:
         place: a directory with a short name, as a socket's may not be long.
         names: of the nodes.
+        more: lines of slurm.conf.
 
     """
 
-    def __init__(self, place: Path, names: tuple[str, ...]) -> None:
-        self.place, self.names = place, names
+    def __init__(self, place: Path, names: tuple[str, ...], more: str = "") -> None:
+        self.place, self.names, self._more = place, names, more
         self.environment = {**os.environ, "SLURM_CONF": str(place / "slurm.conf"), "PATH": _PATH}
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -95,7 +96,7 @@ class Slurm:
     def _configure(self) -> None:
         host = socket.gethostname().partition(".")[0]
         port, *ports = free_ports(1 + len(self.names))
-        text = CONFIGURATION.format(host=host, port=port, place=self.place)
+        text = CONFIGURATION.format(host=host, port=port, place=self.place) + self._more
         text += "".join(
             f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={own} CPUs=2"
             f" RealMemory=100\n"
@@ -144,11 +145,11 @@ class Slurm:
 
 
 @contextmanager
-def running_cluster(names: tuple[str, ...]) -> Iterator[Slurm]:
+def running_cluster(names: tuple[str, ...], more: str = "") -> Iterator[Slurm]:
     """Start a cluster of these nodes, and end it; skip a test where there is none to start."""
     need_slurm()
     with tempfile.TemporaryDirectory(prefix="slurm") as place:
-        cluster = Slurm(Path(place), names)
+        cluster = Slurm(Path(place), names, more)
         try:
             cluster.start()
             yield cluster

@@ -7,8 +7,11 @@ directory in which they have /sys, /proc and the files.
 
 import sys
 
-from rdmaprov.node.standing import check_node
+from rdmaprov.node.standing import UNKNOWN, check_node
 
-CODE, LINE = check_node(*sys.argv[1:2])
-print(LINE)
+try:
+    CODE, LINE = check_node(*sys.argv[1:2])
+    print(LINE, flush=True)
+except Exception:  # a reader that went, say: not this node's fault
+    CODE = UNKNOWN
 sys.exit(CODE)

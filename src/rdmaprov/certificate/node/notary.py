@@ -4,7 +4,7 @@
     python3 -c LOADER   with its source and then one JSON document on standard input
 
 `read` returns what the node is. `countersign` signs a text with a host key, if the node still is
-what the text says. `leave` writes two files, `withdraw` replaces one of them, `check` reads it.
+what the text says. `leave` writes files, `withdraw` replaces one of them, `check` reads it.
 The other verbs change nothing.
 """
 
@@ -16,7 +16,7 @@ import sys
 
 from rdmaprov.node.devices import names
 from rdmaprov.node.identity import read_identity
-from rdmaprov.node.standing import FILE, PROGRAM, check_node, clean_line, differences
+from rdmaprov.node.standing import FILE, check_node, clean_line, differences
 
 KEYS = "etc/ssh"
 PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python")
@@ -29,9 +29,10 @@ class CannotDo(Exception):
 def countersign(request, root):
     """Return a signature of the text, and the host key that made it."""
     own = json.loads(request["text"])["own"]
-    found, unknown = differences(own["identity"], read_identity(own["described"], root))
-    if found or unknown:
-        raise CannotDo("it is not what was measured: " + "; ".join(found + unknown))
+    lists = differences(own["identity"], read_identity(own["described"], root))
+    found = [each for texts in lists for each in texts]
+    if found:
+        raise CannotDo("it is not what was measured: " + "; ".join(found))
     path, key = host_key(request["keys"], root)
     return {"signature": sign(request["text"], path, request["namespace"]), "key": key}
 
@@ -89,14 +90,14 @@ def ssh_keygen(*words, text=""):
 
 
 def leave(request, root):
-    """Write the certificate and the program that checks it."""
+    """Write the certificate and the programs that check it."""
     if os.geteuid() != 0:
         raise CannotDo("only root can write {}".format(os.path.join(root, FILE)))
     python = [each for each in PYTHONS if os.path.exists(each)]
     if not python:
         raise CannotDo("there is no {}".format(PYTHONS[0]))
-    program = "#!{} -IS\n{}".format(python[0], request["program"])
-    write(os.path.join(root, PROGRAM), program, 0o755)
+    for path, source in request["programs"].items():
+        write(os.path.join(root, path), "#!{} -IS\n{}".format(python[0], source), 0o755)
     write(os.path.join(root, FILE), request["left"], 0o600)
     return {}
 
