@@ -13,6 +13,7 @@ from .guard import arm
 from .lock import LOCK_ARGUMENT, Held, NodeLock
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, carry_out
+from .replaced import Replaced, name_of
 
 
 class Role(Protocol):
@@ -35,6 +36,8 @@ def main(role: ModuleType) -> None:
     try:
         machine.require_root()
         with NodeLock(machine, {} if module.check_mode else given) as lock:
+            # The lock's own files are no part of the change.
+            machine.keep = Replaced(Machine(machine.root), name_of(given), name).keep
             result = converge(machine, role, arguments, check=module.check_mode, force=force)
             # The module runs again once the change is confirmed; until then, or until the timer
             # has reverted it, nobody else may change the node.

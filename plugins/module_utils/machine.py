@@ -60,6 +60,8 @@ class Machine:
 
     def __init__(self, root: str = "/") -> None:
         self.root = root
+        # Told of each file before `write` or `remove` replaces it: its name, and the new text.
+        self.keep: Callable[[str, str | None], None] | None = None
 
     def require_root(self) -> None:
         """Raise NodeError for a user who could neither see nor change all of it."""
@@ -194,6 +196,8 @@ class Machine:
 
         """
         path = self.path(name)
+        if self.keep is not None:
+            self.keep(name, text)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             handle, temporary = tempfile.mkstemp(prefix=".rdmaprov-", dir=os.path.dirname(path))
@@ -230,6 +234,8 @@ class Machine:
 
     def remove(self, name: str) -> None:
         """Make sure that there is no such file."""
+        if self.keep is not None and os.path.lexists(self.path(name)):
+            self.keep(name, None)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path(name))
 

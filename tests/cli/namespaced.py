@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.program import call
 
+STATE = "/var/lib/rdmaprov"  # where a node keeps what is replaced; no test writes this machine's
 HOSTS = """\
 ---
 nodes:
@@ -38,7 +39,9 @@ def hosts(directory: Path, named: str, mounts: Mapping[str, str]) -> str:
         mounts: by a directory below `node`, the machine's that it hides.
 
     """
-    binds = "".join(f"mount --bind {own} {hidden} && " for own, hidden in mounts.items())
+    (directory / "node/state").mkdir(parents=True, exist_ok=True)
+    binds = f"mkdir -p {STATE} && mount --bind state {STATE} && "
+    binds += "".join(f"mount --bind {own} {hidden} && " for own, hidden in mounts.items())
     python = directory / "python"
     python.write_text(
         f"#!/bin/sh\nexec unshare --mount sh -c '\ncd {directory / 'node'} && {binds}"

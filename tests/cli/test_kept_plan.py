@@ -59,6 +59,9 @@ def test_plan_is_applied_as_it_was_kept(node: Node):
     assert code == ExitCode.PENDING, said  # a reboot, which reboot_policy does not allow
     assert node.written.exists()
     assert "1 node: 1 changed; reboot required on n1" in said
+    (index,) = node.directory.glob("node/state/replaced/*-apply/index.json")
+    (replaced,) = json.loads(index.read_text())["files"]
+    assert (replaced["path"], replaced["kind"]) == ("/etc/modprobe.d/rdmaprov.conf", "absent")
 
 
 def test_node_that_changed_since_is_refused_and_named(node: Node):
