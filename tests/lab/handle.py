@@ -16,8 +16,8 @@ from typing import Any
 from rdmaprov.lab import patience, ssh
 from rdmaprov.lab.image import ImageStore
 from rdmaprov.lab.layout import Layout, default_cache
-from rdmaprov.lab.machines import Machines
 from rdmaprov.lab.model import Lab, LabNode
+from rdmaprov.lab.virtual_machines import Machines
 from rdmaprov.resources import data_dir
 
 # Of a quiet machine of two cores; see LabHandle.limit_s.

@@ -14,7 +14,7 @@ from rdmaprov.cli.apply_agreed import Agreement, agrees
 from rdmaprov.drift.fleet import probe_fleet
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.journal import Journal, identity_of, journal_directory
-from rdmaprov.replace.machine import APPLY, VALIDATE, Replacement, Step, Stopped
+from rdmaprov.replace.steps import APPLY, VALIDATE, Replacement, Step, Stopped
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.batches import batches
 from rdmaprov.scheduler.choice import wait_s

@@ -115,7 +115,7 @@ def up(
     Run it again to start nodes that are down; nothing else changes.
     """
     from rdmaprov.cli import lab_view
-    from rdmaprov.lab.machines import State
+    from rdmaprov.lab.virtual_machines import State
 
     for option, value, allowed, unit in (
         ("--nodes", nodes, model.NODES_RANGE, ""),

@@ -10,10 +10,10 @@ import click
 
 from rdmaprov.lab import shapes, site, ssh
 from rdmaprov.lab.faults import Fault
-from rdmaprov.lab.machines import State
 from rdmaprov.lab.model import Lab
 from rdmaprov.lab.patience import Speed
 from rdmaprov.lab.shapes import Shape
+from rdmaprov.lab.virtual_machines import State
 
 LINE_WIDTH = 100
 INDENT = "    "

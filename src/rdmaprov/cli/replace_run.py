@@ -30,7 +30,7 @@ from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.replace import hardware, host_key
 from rdmaprov.replace.journal import Journal, journal_directory
-from rdmaprov.replace.machine import (
+from rdmaprov.replace.steps import (
     ACCEPT,
     APPLY,
     PROOFS,

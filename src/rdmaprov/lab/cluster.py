@@ -14,11 +14,11 @@ from rdmaprov.lab.accel import forget
 from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import POLL_S
-from rdmaprov.lab.machines import Machines, State
 from rdmaprov.lab.model import Lab, LabNode, SavedState
 from rdmaprov.lab.parallel import in_parallel
 from rdmaprov.lab.patience import limit_s
 from rdmaprov.lab.request import LabRequest
+from rdmaprov.lab.virtual_machines import Machines, State
 from rdmaprov.resources import data_dir
 
 RESET_TIMEOUT_S = 120.0

@@ -10,9 +10,9 @@ from rdmaprov.lab import image, model, shapes, site
 from rdmaprov.lab.accel import Accel, detect
 from rdmaprov.lab.image import Recipe, Say
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.machines import free_port
 from rdmaprov.lab.model import Lab
 from rdmaprov.lab.shapes import Shape
+from rdmaprov.lab.virtual_machines import free_port
 from rdmaprov.resources import data_dir
 
 NODE_FREE_MIB = 2048

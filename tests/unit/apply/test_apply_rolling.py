@@ -14,7 +14,7 @@ from rdmaprov.cli.apply_rolling import PROOFS, roll
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
 from rdmaprov.replace.journal import Journal
-from rdmaprov.replace.machine import Replacement, Step
+from rdmaprov.replace.steps import Replacement, Step
 from rdmaprov.scheduler.batches import batches
 from rdmaprov.scheduler.service import StepOutcome
 

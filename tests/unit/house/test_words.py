@@ -48,12 +48,12 @@ OLD = {
     r"holds rail\b": "rails … share",
     r"made what\b|makes? nodes what\b": "brought to the state",
 }
-# All begin as words do: to look for any of them first is quick, and mostly enough.
 # A docstring's argument, attribute or error is told by a noun; these alone tell nothing.
 EMPTY = re.compile(
     r"(?:\b(?:it|its|they|them|theirs|that|these|those|ones?|is|are|has|have|do|does|did|not)\b\s*)+"
 )
 ENTRY = re.compile(r"^    \w[\w, ]*: (.+)\.$", re.MULTILINE)
+# All begin as words do: to look for any of them first is quick, and mostly enough.
 ANY = re.compile(rf"\b(?:{'|'.join(OLD)})")
 REWRITTEN = (
     "README.md",

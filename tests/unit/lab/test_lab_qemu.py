@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.errors import UnreachableError
-from rdmaprov.lab import machines, monitor, qemu
+from rdmaprov.lab import monitor, qemu, virtual_machines
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.image import ImageStore
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.machines import Machines
 from rdmaprov.lab.model import Lab, new_node
 from rdmaprov.lab.process import Daemon
+from rdmaprov.lab.virtual_machines import Machines
 
 
 def argv(accel=Accel.TCG, rails=2):
@@ -50,7 +50,9 @@ def test_port_taken_meanwhile_is_replaced(monkeypatch, tmp_path):
     def start(_daemon, argv, cwd, log):
         assert cwd == tmp_path
         tried.append(next(word for word in argv if "hostfwd" in word))
-        log.write_text(f"{machines.PORT_TAKEN} 'tcp:{node.port}'\n" if len(tried) == 1 else "")
+        log.write_text(
+            f"{virtual_machines.PORT_TAKEN} 'tcp:{node.port}'\n" if len(tried) == 1 else ""
+        )
 
     monkeypatch.setattr(Daemon, "start", start)
     monkeypatch.setattr(Machines, "_ensure_disk", lambda _self, lab, _name: lab)

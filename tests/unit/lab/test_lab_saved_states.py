@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
-from rdmaprov.lab import machines, model, snapshot
+from rdmaprov.lab import model, snapshot, virtual_machines
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.cluster import Cluster
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.machines import Machines, State
 from rdmaprov.lab.model import Lab, SavedState
+from rdmaprov.lab.virtual_machines import Machines, State
 
 NODES = ("node1", "node2")
 LAB = Lab(
@@ -162,7 +162,7 @@ def test_restore_marks_the_nodes_before_it_stops_one(cluster, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(machines.Machines, "stop", stop)
+    monkeypatch.setattr(virtual_machines.Machines, "stop", stop)
     with pytest.raises(KeyboardInterrupt):
         cluster.restore("factory", ["node2"])
     assert left_interrupted(cluster) == ["node2"]

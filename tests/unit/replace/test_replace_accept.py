@@ -20,7 +20,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import load_site
 from rdmaprov.replace.journal import Journal
-from rdmaprov.replace.machine import PROOFS
+from rdmaprov.replace.steps import PROOFS
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
 from rdmaprov.scheduler.no_scheduler import NoScheduler

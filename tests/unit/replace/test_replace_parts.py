@@ -22,7 +22,7 @@ from rdmaprov.probe.target import Target
 from rdmaprov.replace import hardware, host_key
 from rdmaprov.replace.host_key import HostKey, HostKeyError
 from rdmaprov.replace.journal import KEPT_S, Journal, identity_of
-from rdmaprov.replace.machine import PROOFS
+from rdmaprov.replace.steps import PROOFS
 from rdmaprov.replace.witnesses import choose_witnesses, known_good
 from rdmaprov.scheduler.own_programs import OwnPrograms
 from rdmaprov.scheduler.service import give_back, take_out

@@ -16,7 +16,7 @@ from tests.unit.scheduler.test_scheduler_service import IDLE, Time
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.journal import KEPT_S, Journal
-from rdmaprov.replace.machine import PROOFS, Replacement, Step, runs_elsewhere
+from rdmaprov.replace.steps import PROOFS, Replacement, Step, runs_elsewhere
 from rdmaprov.scheduler.model import MARK
 from rdmaprov.scheduler.programs import SchedulerError
 from rdmaprov.scheduler.service import StepOutcome, is_foreign
