@@ -44,8 +44,7 @@ reboot:
   returned: always
   type: list
   elements: str
-  sample:
-    - "mlx5_core prof_sel is 2, expected 0: read only when the module is loaded"
+  sample: ["mlx5_core prof_sel is 2, expected 0: read only when the module is loaded"]
 """
 
 from ..module_utils.converge import main

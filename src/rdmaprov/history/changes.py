@@ -27,15 +27,8 @@ class Track:
 
     def as_data(self) -> dict[str, object]:
         """Return its figures as JSON has them."""
-        own = self.series
         return {
-            "stage": own.stage,
-            "what": own.what,
-            "node": own.node,
-            "rail": own.rail,
-            "bytes": own.bytes,
-            "unit": own.unit,
-            "scope": own.scope,
+            **self.series.as_data(),
             "runs": len(self.runs),
             "first_run": self.runs[0].name,
             "newest_run": self.runs[-1].name,

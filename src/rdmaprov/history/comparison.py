@@ -64,15 +64,8 @@ class Measured:
 
     def as_data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        own = self.series
         return {
-            "stage": own.stage,
-            "what": own.what,
-            "node": own.node,
-            "rail": own.rail,
-            "bytes": own.bytes,
-            "unit": own.unit,
-            "scope": own.scope,
+            **self.series.as_data(),
             "was": self.was,
             "now": self.now,
             "share": round(self.share, 4) if self.was else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 LOWER_IS_BETTER = "us"
 NOT_RUN = "not run"  # the state of a node of which a run asked a part, and found nothing
@@ -35,6 +35,10 @@ class RunSeries:
     def lower_is_better(self) -> bool:
         """Return whether a lower value is the better one."""
         return self.unit == LOWER_IS_BETTER
+
+    def as_data(self) -> dict[str, object]:
+        """Return the series' identity as JSON has it."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

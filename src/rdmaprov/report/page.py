@@ -47,23 +47,10 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
         KeyError, TypeError, ValueError, AttributeError: it does not match the schema.
 
     """
-    data = _clean(data)
-    again = f"rdmaprov report {run}".rstrip()
-    own = import_module(f"{__package__}.{_VIEWS[data['verb']]}")
-    return render(data, own.view(data), again)
-
-
-def render(data: Mapping[str, Any], view: View, again: str) -> str:
-    """Return a page.
-
-    Args:
-        data: the head of results.json: verb, site, limit, times, verdict, exit code.
-        view: what else it shows.
-        again: the command that makes the page again.
-
-    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    data = _clean(data)
+    view = import_module(f"{__package__}.{_VIEWS[data['verb']]}").view(data)
     environment = Environment(
         loader=PackageLoader("rdmaprov.report"), autoescape=True, undefined=StrictUndefined
     )
@@ -71,7 +58,7 @@ def render(data: Mapping[str, Any], view: View, again: str) -> str:
     return environment.get_template("page.html.j2").render(
         head=data,
         view=view,
-        again=again,
+        again=f"rdmaprov report {run}".rstrip(),
         tone=_TONES[data["verdict"]],
         tones=_WORDS,
         cause=view.issues[0] if view.issues else None,
