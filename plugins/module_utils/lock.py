@@ -49,7 +49,6 @@ class NodeLock:
     A module that fails releases it, as that ends the run on this node.
 
     Args:
-        machine: the node.
         given: of the action plugin: `holder`, the run, with its `id`; `keep`, whether the run holds
             the node after the module; `replace`, the id of a run that is known to have ended. If
             empty, nothing is locked.

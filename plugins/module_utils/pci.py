@@ -44,7 +44,6 @@ class Function:
     """One PCI function.
 
     Args:
-        machine: the node.
         address: such as 0000:18:00.0.
 
     """

@@ -59,9 +59,6 @@ class Step:
 class Plan:
     """The steps from what a node is to what it must be, in their order.
 
-    Args:
-        machine: the node.
-
     `reboot` has the reasons that require a reboot once the steps are done; `guarded` the
     network devices on the management path that steps touch; `interrupts` what steps do to traffic,
     and for about how long; `notes` what was chosen, and why; `warnings` what works against the role

@@ -14,9 +14,6 @@ _KINDS = (NotYet, Refused)
 class Recorder(Machine):
     """A node whose readings are kept.
 
-    Args:
-        machine: the node.
-
     Attributes:
         record: the readings, as plain JSON. "files": by name, a file's text. "directories": by
             name, the names in it. "commands": each with "argv", "stdout" and "exit_code", and

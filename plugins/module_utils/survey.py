@@ -27,7 +27,6 @@ def survey(
     """Return what each role would change.
 
     Args:
-        machine: the node.
         arguments: by role, those of its module.
         plan_role: makes a role's plan; checks the arguments if that is still to be done.
         reboots: whether a node that requires a reboot gets it.
@@ -100,7 +99,6 @@ def remember(machine: Machine, found: dict[str, Any], *, rebooted: bool) -> None
     """Keep which reasons for a reboot one did not cure; forget those that are gone.
 
     Args:
-        machine: the node.
         found: a survey, the last one of a run.
         rebooted: whether it follows a reboot: then every reason that is left was not cured.
 
@@ -122,7 +120,6 @@ def remaining(found: dict[str, Any], rebooted_from: str) -> str:
     """Return what still differs from the site, empty if nothing does.
 
     Args:
-        found: a survey.
         rebooted_from: boot_id before a reboot, after which no reason for one may be left; empty
             if there was none.
 
@@ -140,7 +137,6 @@ def is_over(found: dict[str, Any], rest: str, *, reboots: bool) -> bool:
     """Return whether a run is done with the node after its last survey.
 
     Args:
-        found: the survey.
         rest: what still differs from the site.
         reboots: whether a node that requires a reboot gets it.
 

@@ -31,7 +31,6 @@ class Route:
     Args:
         to: the subnet, or "default".
         gateway: empty for what is on the link.
-        netdev: the device.
         on_link: whether the gateway is called reachable, though no subnet holds it.
 
     """

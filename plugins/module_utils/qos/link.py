@@ -26,7 +26,6 @@ class Link:
     """The link as it was when this was made.
 
     Args:
-        machine: the node.
         netdev: the port's network device.
 
     """

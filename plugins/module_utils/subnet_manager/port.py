@@ -19,7 +19,6 @@ class Port:
     """A port of InfiniBand.
 
     Args:
-        rail: the rail's number.
         device: the RDMA device.
         number: of the port on it, as the tools count.
         guid: the port's GUID.

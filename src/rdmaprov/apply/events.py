@@ -64,7 +64,6 @@ class NodeEvent:
 
     Args:
         kind: "started", "done", "skipped", "failed", "unreachable".
-        node: its name.
         role: the role of the task; empty for a task of the play.
         task: the task's name.
         survey: the state of the node, if the task was a survey.

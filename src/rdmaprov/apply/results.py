@@ -45,7 +45,6 @@ class NodeResult:
     """The result of one node.
 
     Args:
-        name: the node.
         applies: whether the run may change it; otherwise the run only surveys it.
         before: its first survey; None if there was none.
         after: its last survey after a role ran; None if there was none.

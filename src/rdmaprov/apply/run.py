@@ -36,7 +36,6 @@ class ApplyRequest:
 
     Args:
         verb: "plan" or "apply".
-        site: the inventory directory.
         nodes: the nodes' names.
         limit: Ansible's pattern, if there is one.
         roles: names of the roles; empty for all.

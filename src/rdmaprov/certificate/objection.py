@@ -5,6 +5,7 @@ from __future__ import annotations
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
+from rdmaprov.runs.groups import fold_names
 
 VERDICTS = {ExitCode.OK: "valid", ExitCode.FAILED: "refused", ExitCode.UNKNOWN: "unknown"}
 
@@ -17,7 +18,7 @@ def as_data(found: Finding) -> dict[str, object]:
     """
     return {
         "kind": found.kind.removeprefix("certificate."),
-        "where": found.node or found.part,
+        "where": found.node or fold_names(found.nodes) or found.part,
         "what": found.what,
         "proven": found.proven,
     }

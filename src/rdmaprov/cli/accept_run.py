@@ -129,7 +129,6 @@ def run_gate(
         limit: what selected the nodes, for results.json.
         ready: the site with the nodes to measure.
         options: of the gate.
-        chosen: the launcher.
         resume: the run to take up, or `newest`; None for none.
         ignore_validate: whether to measure nodes whose last validate did not pass.
         key: signs the certificate; None for the site's.

@@ -39,7 +39,6 @@ def hold_idle(ready: Prepared, site: Path, seconds: float) -> Iterator[Prepared]
 
     Args:
         ready: the site.
-        site: its directory.
         seconds: after which the nodes are free again, whatever happens here.
 
     Raises:

@@ -28,7 +28,6 @@ def apply_nodes(
     """Apply on the nodes of a part of a site.
 
     Args:
-        site: the inventory directory.
         ready: the part.
         wait_s: seconds to wait for another run that holds a node.
         roles: names of the roles; empty for all.
@@ -55,7 +54,6 @@ def validate_nodes(site: Path, ready: session.Prepared, *options: str) -> StepOu
     """Validate the nodes of a part of a site.
 
     Args:
-        site: the inventory directory.
         ready: the part.
         options: pytest's, such as the name of a file of the suite.
 
@@ -72,7 +70,6 @@ def outcome_of_run(code: ExitCode, text: str) -> StepOutcome:
     """Return the outcome of a run.
 
     Args:
-        code: its exit code.
         text: the verb, and where the run is kept.
 
     Raises:

@@ -149,7 +149,6 @@ def publish_run(run: Path, missed: Missed) -> list[str]:
     """Tell others of the site of a run, whose results are written; return lines that say so.
 
     Args:
-        run: its directory.
         missed: gets the error of a file that cannot be written.
 
     """

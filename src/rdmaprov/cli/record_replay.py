@@ -43,7 +43,6 @@ def plan_record(
 
     Args:
         site: an inventory directory with that node; None for the record's own site.
-        file: the record.
         roles: names of the roles; empty for all.
         diff: whether to show differences in files.
         json_file: for the results.
@@ -77,7 +76,6 @@ def validate_record(
 
     Args:
         site: an inventory directory with that node; None for the record's own site.
-        file: the record.
         options: pytest's.
         json_file: for the results.
         passwords: of the site's vault.

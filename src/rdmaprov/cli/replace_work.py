@@ -21,7 +21,6 @@ class Asked:
     """What the user asked for.
 
     Args:
-        site: the inventory directory.
         nodes: those to return, each once.
         host_keys: the fingerprints that the user allows, by node.
         yes: whether host variables may be written.
@@ -47,7 +46,6 @@ class Work:
     Attributes:
         asked: by the user.
         ready: the whole site; it is read again once host variables were written.
-        scheduler: the site's.
         witness_scheduler: who knows which nodes may be witnesses, and keeps jobs off them.
         journal: what was proven.
         machines: by node, what tells its machine from another one.

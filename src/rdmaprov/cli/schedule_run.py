@@ -150,7 +150,6 @@ def write_units(
     """Write the units of a site, and print what to do with them; return the exit code.
 
     Args:
-        site: the inventory directory.
         directory: for the units.
         validate_at: when, as systemd's OnCalendar has it.
         accept_at: when; empty for never.

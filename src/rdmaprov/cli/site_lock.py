@@ -40,7 +40,6 @@ def site_lock(site: Path, wait_s: float) -> Iterator[None]:
     """Hold a site; what is no directory is left to the verb to refuse.
 
     Args:
-        site: the inventory directory.
         wait_s: seconds to wait for another run that holds it.
 
     Raises:

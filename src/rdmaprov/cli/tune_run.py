@@ -42,7 +42,6 @@ class _Answer:
     """What came of a run.
 
     Attributes:
-        code: the exit code.
         lines: for a person.
         data: for --json.
 

@@ -18,7 +18,6 @@ def only_causes(fleet: Fleet, found: Iterable[Problem]) -> list[Problem]:
     file states has one line for all nodes.
 
     Args:
-        fleet: the site.
         found: by the rules, each of one node.
 
     """

@@ -20,7 +20,6 @@ class LeftOut:
     """An RDMA device that is no rail.
 
     Args:
-        name: the device's.
         why: the reason, in words.
 
     """
@@ -40,7 +39,6 @@ def choose_rails(
     one of many: it is a rail to repair.
 
     Args:
-        facts: the collector's output.
         node: the node in the site.
 
     """

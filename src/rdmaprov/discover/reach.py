@@ -122,7 +122,6 @@ def read_nodes(
     """Run the collector on the nodes of a site; return the facts of each.
 
     Args:
-        site: the inventory directory.
         nodes: their names; the site may have hosts that are no nodes.
         passwords: Ansible's arguments that name files with passwords.
         hear: called per node with Ansible's output, and whether reading the node failed.

@@ -17,7 +17,6 @@ def neighbor_remarks(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]
     """Yield a line for each port of a rail whose neighbour is known, or odd.
 
     Args:
-        facts: the collector's output.
         rails: those of its devices that are rails.
 
     """
@@ -60,7 +59,6 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
     """Return the host variables that describe a node's hardware.
 
     Args:
-        facts: the collector's output.
         node: the node in the site; its addresses, gateways and GPUs of rails are kept.
 
     """
@@ -86,7 +84,6 @@ def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]
     """Yield what to repair before the variables are complete, and what each rail is cabled to.
 
     Args:
-        facts: the collector's output.
         node: the node in the site.
 
     """
@@ -123,7 +120,6 @@ class Difference:
     """A variable that the site sets and the node contradicts; the site may demand what is broken.
 
     Args:
-        name: the variable.
         written: its value in the site.
         seen: what the node has.
 

@@ -24,7 +24,6 @@ class Arguments:
     render them, and Ansible's validator converts their types.
 
     Args:
-        fleet: the site.
         roles: names of the roles; empty for all.
 
     """

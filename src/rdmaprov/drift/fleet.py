@@ -45,7 +45,6 @@ def probe_fleet(
     """Return the probe's result for each node, by name; Ansible does not run.
 
     Args:
-        fleet: the site's.
         roles: names of the roles; empty for all.
         become_password: typed by the user; a node with a password of its own uses that.
         count: called once per node, when it has answered or failed.

@@ -23,7 +23,6 @@ def read_node(target: Target, arguments: Mapping[str, Any]) -> object:
     """Return what the roles' plans read of a node, as module_utils.record has it, unchecked.
 
     Args:
-        target: the node.
         arguments: of the roles' modules, by role.
 
     Raises:

@@ -45,7 +45,6 @@ class Assignment:
 
     Args:
         where: the file with its line, or the unit.
-        name: the variable's.
         value: what it is set to.
 
     """

@@ -88,7 +88,6 @@ def read(host: Host, *, listens: bool) -> Neighborhood:
     """Return a node's neighbours.
 
     Args:
-        host: the node's.
         listens: whether to listen on the wire where no daemon tells, or one that drops DCBX.
 
     Raises:

@@ -24,7 +24,6 @@ def entries(texts: Sequence[tuple[str, str]], netdev: str) -> list[tuple[str, di
 
     Args:
         texts: path and text of each file.
-        netdev: the device.
 
     Raises:
         CouldNotTell: a file is not netplan's YAML.

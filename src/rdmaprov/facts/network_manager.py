@@ -29,7 +29,6 @@ class ConnectionProfile:
     """What a profile gives a device.
 
     Args:
-        file: its path.
         priority: the highest one of a device is activated.
         addresses: with prefix length.
         mtu: as written; empty if it leaves it open.

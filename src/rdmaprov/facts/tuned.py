@@ -35,7 +35,6 @@ class ProfileOption:
 
     Args:
         kind: the plugin's, such as sysctl.
-        name: the option's.
         value: as it is written.
         file: where it stands.
 

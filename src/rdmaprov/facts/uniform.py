@@ -12,7 +12,6 @@ class Sample:
     """One value of a node's.
 
     Args:
-        node: the node's name.
         device: the part of it that has the value; empty for the node itself.
         kind: what makes values comparable: nodes and devices of another kind may differ.
         value: the value, as text.

@@ -55,7 +55,6 @@ def coerce(option: Option, value: Any, report: Report, path: Path = ()) -> Any:
     """Return the value in the option's type, INVALID if it or a part of it cannot be converted.
 
     Args:
-        option: the spec.
         value: what the site says, templated.
         report: called with the path inside the value, what is wrong and what to write.
         path: where the value is in the variable.

@@ -39,7 +39,6 @@ def load_site(
     """Return the fleet of a site, with the problems of its files, names and types.
 
     Args:
-        site: the inventory directory.
         limit: an Ansible pattern; nodes outside it are not loaded.
         vault_password_file: decrypts vaulted values, in addition to Ansible's own settings.
         count: called with the number of hosts read and the number of all hosts.

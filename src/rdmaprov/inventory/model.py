@@ -132,7 +132,6 @@ class Fleet:
     """A site, loaded.
 
     Args:
-        site: its directory.
         nodes: those that match the limit, in the inventory's order.
         problems: those of files, names, templates and types; rdmaprov.contract adds those of
             the rules between variables.

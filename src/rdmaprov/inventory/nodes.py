@@ -63,7 +63,6 @@ class NodeBuilder:
     """Makes nodes of hosts.
 
     Args:
-        site: the site's directory.
         schema: of the variables.
         layers: the hosts' variables.
         places: finds where hosts are named.

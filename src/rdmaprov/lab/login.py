@@ -41,7 +41,6 @@ class Login:
         """Wait until a node answers and its rails are there; return it with their netdevs.
 
         Args:
-            node: the node.
             boots: how many times it may boot until it answers.
 
         Raises:

@@ -65,7 +65,6 @@ class Ethtool:
     """What `ethtool -S` has of a network device, asked of the kernel without a process.
 
     Args:
-        netdev: the device.
         wanted: a pattern of the names that are kept.
 
     """

@@ -45,7 +45,6 @@ def retest_matching(
 
     Args:
         nodes: names.
-        rails: their numbers.
         matrix: what is known.
         suspects: what is suspected.
         turn: 0 for the first retest.
@@ -109,7 +108,6 @@ class PathSearch:
 
     Args:
         nodes: names.
-        rails: their numbers.
         measurer: runs tests.
         matrix: what is known; it grows.
         make_tests: returns the tests of a matching.

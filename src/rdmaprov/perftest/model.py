@@ -14,8 +14,6 @@ class End:
     """One end of a path.
 
     Args:
-        node: its name.
-        rail: the rail's number.
         memory: `host`, `numa0`, `numa1`, … for memory of that NUMA node, or `gpu0`, `gpu1`, ….
 
     """

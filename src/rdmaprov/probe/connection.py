@@ -287,8 +287,6 @@ async def open_connection(
     """Return a connection to a node with the agent at its other end.
 
     Args:
-        target: the node.
-        source: the agent's.
         patience: with the node, of its whole run; with None, each limit is the last.
 
     Raises:

@@ -14,7 +14,6 @@ def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: st
     """Open a probe of the nodes of a fleet, in its order.
 
     Args:
-        fleet: the site's.
         limits: of time and number.
         together: see Probe.
         become_password: see Targets.

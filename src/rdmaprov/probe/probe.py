@@ -68,7 +68,6 @@ class Probe:
         """Return a command's answer, from what was fetched before if it is there.
 
         Args:
-            name: the node's.
             text: the command, as a shell reads it.
             fresh: run it now, whatever is known.
             limit_s: the command's own limit, instead of all commands'.

@@ -123,7 +123,6 @@ def reason(said: str, code: int | None, target: Target) -> Reason:
     Args:
         said: what ssh, sudo and the node's shell wrote to standard error.
         code: ssh's exit status; 255 is its own, others are the remote command's.
-        target: the node.
 
     """
     names = {

@@ -42,7 +42,6 @@ class Shared:
 
     Args:
         limits: of time and number.
-        source: the agent's.
         stays: whether a connection stays open when its answers are there.
         opening: bounds how many are being opened.
         open: bounds how many are open.
@@ -210,8 +209,6 @@ async def open_patiently(
     Nothing was asked yet, so nothing is done twice.
 
     Args:
-        target: the node.
-        source: the agent's.
         patience: with the node.
         opening: bounds how many connections are being opened; nodes that wait for their first try
             come before the second one of others.

@@ -14,7 +14,6 @@ class Target:
     """A node to connect to.
 
     Args:
-        name: the node's name.
         address: what ssh connects to; empty for this machine itself.
         argv: the command that hands its last argument, which is still to be added, to a shell
             on the node.

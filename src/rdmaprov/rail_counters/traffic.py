@@ -32,8 +32,6 @@ class RailTraffic:
     """What one rail counted during a run.
 
     Args:
-        node: the rail's node.
-        rail: its number.
         delta: each counter's growth.
         bits: that its line carried meanwhile at its rate, idle symbols too; 0 if not known.
 

@@ -85,7 +85,6 @@ def new_document(
     """Return a record as its file has it, with all secrets.
 
     Args:
-        node: its name.
         taken: the time, in ISO 8601.
         variables: that the site sets for it.
         readings: of the roles' plans, as a node says.

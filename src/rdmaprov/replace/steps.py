@@ -44,7 +44,6 @@ class Stopped:
     """How a replacement ended.
 
     Args:
-        code: the exit code.
         step: that it stopped at; empty if all nodes are in service.
         text: why, on one line.
 
@@ -60,10 +59,8 @@ class Replacement:
     """Takes nodes through the steps.
 
     Args:
-        nodes: their names.
         looks: steps that are done each time, before the drain; they change nothing on nodes.
         proofs: by name in PROOFS, the steps whose success is kept.
-        scheduler: the site's.
         journal: what was proven.
         wait_s: seconds to wait for jobs.
         take_over: replace the reason of who drained a node before.

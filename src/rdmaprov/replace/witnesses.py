@@ -21,7 +21,6 @@ def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set
     """Return the nodes that the last `accept` has nothing against, and whose last word is a pass.
 
     Args:
-        site: the inventory directory.
         nodes: names of those in question.
         runs: where runs are kept.
 

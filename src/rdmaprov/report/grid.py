@@ -21,7 +21,6 @@ def grid(
 
     Args:
         subject: what the columns are.
-        columns: their names.
         cells: a node's cells, by its name.
         words: the legend of the signs.
         together: the cells of the whole fleet; none if no finding concerns it.

@@ -69,7 +69,6 @@ class Grid:
 
     Args:
         subject: what a column is: subject, role or rail.
-        columns: their names.
         rows: those with problems first.
         words: the legend of the signs.
 
@@ -131,11 +130,8 @@ class Plot:
 
     Args:
         name: its id in the page.
-        title: its heading.
         svg: an <svg> element; empty without matplotlib.
         words: what it shows, for screen readers.
-        note: the caption.
-        table: its numbers.
 
     """
 

@@ -40,7 +40,6 @@ def report_page(directory: Path, on_error: Callable[[OSError], object] = repr) -
     It never raises: the run has ended, and its verdict stands.
 
     Args:
-        directory: the run's.
         on_error: is given the error if the page cannot be written.
 
     """

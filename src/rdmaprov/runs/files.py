@@ -46,7 +46,6 @@ def write_whole(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> 
     A lone surrogate, which UTF-8 lacks, becomes an escape.
 
     Args:
-        path: the file.
         text: its new content, or the parts of it.
         mode: its permissions, less the umask.
 
@@ -64,7 +63,6 @@ def write_bytes_whole(path: Path, parts: Iterable[bytes], *, mode: int = 0o600) 
     A link is not followed, and stays.
 
     Args:
-        path: the file.
         parts: of its new content.
         mode: its permissions, less the umask.
 

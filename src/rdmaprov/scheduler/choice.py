@@ -44,7 +44,6 @@ def choose_witness_scheduler(scheduler: Scheduler, reservation: str) -> Schedule
     """Return who knows which nodes are idle to measure with.
 
     Args:
-        scheduler: the site's.
         reservation: of Slurm, whose nodes alone may be witnesses; empty for any idle node.
 
     Raises:

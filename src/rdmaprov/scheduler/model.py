@@ -19,7 +19,6 @@ class NodeStatus:
     """A node as its scheduler has it.
 
     Args:
-        node: its name.
         word: the scheduler's own word for its state, for a message.
         drains: whether it gets no new job.
         busy: whether a job has it, or still leaves it.

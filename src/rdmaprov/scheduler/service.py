@@ -67,8 +67,6 @@ def take_out(
     """Drain nodes and wait until nothing runs on them; a job ends unharmed.
 
     Args:
-        scheduler: the site's.
-        nodes: their names.
         why: the reason, without our mark.
         wait_s: seconds to wait for jobs.
         take_over: replace the reason of who drained a node before, and keep it in ours.
@@ -148,8 +146,6 @@ def give_back(
     """Return a node to service, if it was us who took it out.
 
     Args:
-        scheduler: the site's.
-        node: its name.
         drained_by_us: whether we did; then Slurm may have written a reason of its own over ours.
         clock: how time passes.
 

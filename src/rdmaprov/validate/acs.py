@@ -15,8 +15,6 @@ def require_acs_redirect_off(host: Host, node: Node, bridges: Sequence[str]) -> 
     """Fail for the first of these bridges that redirects traffic between its ports to the root.
 
     Args:
-        host: the node's.
-        node: the node.
         bridges: PCI addresses.
 
     Raises:

@@ -17,8 +17,6 @@ class CabledRail:
     """A rail, and the switch that it is cabled to.
 
     Args:
-        node: its node.
-        rail: the rail.
         port: its first port.
         switch: as it announces itself; of a bond, those of all ports, with +.
 

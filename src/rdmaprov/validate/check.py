@@ -58,7 +58,6 @@ class CheckFunction:
     """A test function, and what its checks share.
 
     Args:
-        call: the function.
         arguments: what it asks for.
         selection: the nodes.
         marks: its own.

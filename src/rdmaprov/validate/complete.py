@@ -101,7 +101,6 @@ class Completeness:
         """Return whether a node, or the fleet (empty), was asked everything.
 
         Args:
-            name: the node's.
             counts: of its checks that ran, by outcome; none for a node that did not answer.
 
         """

@@ -33,7 +33,6 @@ class JUnit:
     """A plugin that writes junit.xml, without secrets.
 
     Args:
-        directory: the run's.
         mask: the site's secrets.
 
     """

@@ -23,7 +23,6 @@ class PortNeighbor:
     """A port of a node, and what the switch at the other end announces.
 
     Args:
-        node: the node.
         netdev: its port.
         seen: its neighbour.
         around: where that was read.

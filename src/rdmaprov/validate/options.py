@@ -76,7 +76,6 @@ class Preloaded:
     """A plugin that passes on a site which this process has loaded and checked.
 
     Args:
-        fleet: the site.
         probe: what asks its nodes; None for connections of their own.
 
     """

@@ -33,7 +33,6 @@ class ValidateRequest:
     """What a user asks for.
 
     Args:
-        site: the inventory directory.
         limit: Ansible's pattern, if there is one.
         hosts: testinfra's host specifications, if there are any.
         options: pytest's.
@@ -68,7 +67,6 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | No
 
     Args:
         request: what the user asks for.
-        fleet: the site's.
         mask: hides its secrets.
         probe: what asks the nodes; None for connections of their own.
 

@@ -29,7 +29,6 @@ class Setting:
     """One setting of a node, and how a value that the site does not state is reported.
 
     Args:
-        node: the node.
         device: the part of it: a network device, an RDMA device, a NUMA node, a file; empty for
             the node itself.
         name: the setting's, such as "MTU"; with its verb where that is not "is", as in

@@ -16,7 +16,6 @@ class Values:
     """The values of one rank in a group.
 
     Args:
-        torch: the module.
         rank: in the group.
         ranks: of the group.
         device: of the tensors.

@@ -69,7 +69,6 @@ def ask_nodes(
     """Return the JSON that each node's program printed, or why there is none.
 
     Args:
-        nodes: the connections.
         commands: by node.
         check: returns what the answer of a node must be.
 

@@ -19,7 +19,6 @@ def findings(ran: JobRun, said: Statements, places: RailMap) -> list[Finding]:
     jobs in which ranks reached their time limit.
 
     Args:
-        ran: the run.
         said: what its ranks said.
         places: whose the addresses are that RAS names nodes by.
 

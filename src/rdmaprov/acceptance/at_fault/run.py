@@ -34,7 +34,6 @@ def findings(ran: JobRun, places: RailMap | None = None) -> list[Finding]:
     then ranks that hold up the others, and at last the node whose connections broke.
 
     Args:
-        ran: the run.
         places: where addresses and HCAs are; by default what the job says.
 
     """

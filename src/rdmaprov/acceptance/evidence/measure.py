@@ -23,14 +23,12 @@ class SweepRow:
     """One size of a group's sweep.
 
     Args:
-        plane: its name.
         bytes: of the message.
         in_place: whether the result overwrites what a rank gave.
         count: timed iterations.
         median_us: the median time of the slowest rank.
         p99_us: the 99th percentile of the slowest rank.
         best_us: the least time, of the rank for which that is longest.
-        task: its number.
         group: its number in the task.
         collective: such as `all_reduce`.
         ranks: of the group.
@@ -176,9 +174,7 @@ class SoakPoint:
     """One interval of a group's soak.
 
     Args:
-        task: its number.
         group: its number in the task.
-        interval: its number.
         median_us: the median time of an iteration, of the slowest node.
         max_us: the longest one.
 

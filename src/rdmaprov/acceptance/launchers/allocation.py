@@ -22,12 +22,7 @@ _ABSENT = f"Run accept where Slurm's commands are, or pass --launcher ssh ({_DOC
 
 @dataclass(frozen=True)
 class Allocation:
-    """A Slurm job that has nodes.
-
-    Args:
-        job: its number.
-
-    """
+    """A Slurm job that has nodes."""
 
     job: str
 

@@ -25,8 +25,6 @@ def open_nodes(
     """Provide a fleet's nodes by a launcher; connections end with the context.
 
     Args:
-        fleet: the site's.
-        chosen: the launcher.
         limit_s: of the whole run, where the user sets one; a Slurm job gets no more.
         become_password: of sudo, over ssh.
 

@@ -37,7 +37,6 @@ class PathPlan:
 
     Args:
         names: of the nodes.
-        rails: their numbers.
         leaf_of: the leaf of each node; empty where the site states none.
         few: matchings in which leaves mix.
         seed: of the choice.

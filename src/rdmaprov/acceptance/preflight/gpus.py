@@ -21,7 +21,6 @@ def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what keeps a node's GPUs from a run.
 
     Args:
-        node: the node.
         seen: its `gpus`, as the reader returns them.
 
     """

@@ -143,7 +143,6 @@ def group_task(
     Args:
         job: the groups' job.
         number: of the task.
-        stage: its name.
         plane: its name; the job's first by default.
         groups: their ranks.
         sizes: bytes of the messages.

@@ -76,7 +76,6 @@ class Launcher:
     """Runs jobs on disjoint sets of nodes side by side, each by an agent on each node.
 
     Args:
-        nodes: the connections.
         on_event: is called with each event at once.
         grace_s: seconds between the first sign of trouble and the end of a job.
 

@@ -35,7 +35,6 @@ def read_run(ran: JobRun, keep: Callable[[str, str], Path | None] = lambda *_: N
     """Return what NCCL's logs of a run say; each is kept by the name of its node and process.
 
     Args:
-        ran: the run.
         keep: writes a file of evidence.
 
     """

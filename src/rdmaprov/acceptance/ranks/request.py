@@ -33,7 +33,6 @@ def start_request(
 
     Args:
         job: of which it runs a part.
-        node: its name.
         limit_s: seconds after which it ends the ranks.
         files: further ones for the ranks' directory, by name.
 
@@ -67,7 +66,6 @@ def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[s
 
     Args:
         job: what the ranks run.
-        node: its name.
         place: the number of tasks that they got before.
         task: what to do; None to end.
 

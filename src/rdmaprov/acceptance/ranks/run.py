@@ -159,7 +159,6 @@ class JobRun:
     Attributes:
         job: what was asked for.
         events: what its ranks reported, in the order of arrival.
-        nodes: its nodes.
         tasks: what its ranks were given, by number; at first those of the job.
 
     """

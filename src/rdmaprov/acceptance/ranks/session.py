@@ -23,7 +23,6 @@ class LiveSession:
     """Jobs whose ranks run and wait for tasks.
 
     Args:
-        nodes: the connections.
         runs: one for each job; their nodes were asked to start.
         on_event: is called with each event at once.
         grace_s: seconds between the first sign of trouble and the end of a job.

@@ -30,7 +30,6 @@ class RailDigest:
     """One rail over time.
 
     Args:
-        rail: its number.
         sent: GB/s by bin of its node; NaN where nothing was read. Empty without a counter.
         mean: GB/s, least and most while its node was busy.
         counts: what grew, by the names of MARKS.
@@ -53,7 +52,6 @@ class NodeDigest:
     """One node over time.
 
     Args:
-        node: its name.
         began_s: when its first bin begins, by its own clock.
         step_s: how long a bin is, 0.1 s times a power of two; bins begin at multiples of it.
         samples_began_s: when its sampler began, by its own clock.
@@ -84,7 +82,6 @@ def digest_samples(
     """Return what is kept of a node's samples.
 
     Args:
-        name: the node's.
         data: what its sampler wrote.
         rails: how many rails it was asked about.
         together: whether the ranks used all rails at the same time.

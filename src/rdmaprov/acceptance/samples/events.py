@@ -35,7 +35,6 @@ class RailEvent:
     """Something that happened on a rail, as its own node's counters show it.
 
     Args:
-        rail: its number.
         kind: `link`, `stopped`, `weak` or `pausing`.
         spans: when; empty if it was too short to be seen.
         count: how often at least.

@@ -39,7 +39,6 @@ class RailTrack:
     """What one rail sent.
 
     Args:
-        rail: its number.
         every_s: seconds from one row to the next, as intended.
         ends_s: when each row ends.
         moved: GB in each row.

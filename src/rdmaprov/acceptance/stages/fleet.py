@@ -47,7 +47,6 @@ def again_job(site: GateSite, options: Options, plane: str, sizes: int, after: i
     Args:
         site: with that environment.
         options: what is asked for.
-        plane: its name.
         sizes: how many.
         after: the how many-th job it can be after the first one, whose port may still be in
             TIME_WAIT; a site that has one port for all keeps it.
