@@ -92,7 +92,7 @@ def refuse(machine: Machine, interrupts: list[str]) -> None:
 def refusal(found: list[str], interrupts: list[str]) -> str:
     """Return why a busy node is not changed, and what to do."""
     return (
-        f"busy: {_some(found, _MOST_NAMED)}. It would be interrupted: {_some(interrupts, 1)}. "
+        f"busy: {some(found, _MOST_NAMED)}. It would be interrupted: {some(interrupts, 1)}. "
         "Drain the node, or pass --force-busy"
     )
 
@@ -110,9 +110,9 @@ def _processes(machine: Machine) -> Iterator[str]:
         if devices and os.path.basename(program) not in _STANDING:
             command = _text(machine, f"/proc/{pid}/comm").strip()
             named = f"pid {pid} of {_user(machine, pid)}, {command or 'an unknown command'}"
-            yield _plain(f"{named}: {_some(devices, _MOST_DEVICES)}")
+            yield _plain(f"{named}: {some(devices, _MOST_DEVICES)}")
     if hidden:
-        pids = _some([str(pid) for pid in hidden], _MOST_DEVICES)
+        pids = some([str(pid) for pid in hidden], _MOST_DEVICES)
         yield f"unknown: the open files of pid {pids} cannot be read (/proc/{hidden[0]}/fd)"
 
 
@@ -165,7 +165,7 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in one)
 
 
-def _some(texts: list[str], most: int) -> str:
+def some(texts: list[str], most: int) -> str:
     """Return the first texts, and how many more there are."""
     rest = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -84,14 +84,6 @@ def test_planes_and_one_tree_of_the_same_size_are_said_to_be_the_same(sizing):
     assert "as one tree of all rails: the same switches" in out
 
 
-def test_a_site_s_own_fabric_is_compared_and_counted(sizing):
-    options = ("--parameters", "7e9", "--step-s", "1", "--site", "inventory/ib", "--ports", "64")
-    found = json.loads(sizing(*options, "--json")[1])
-    assert (found["site"]["nodes"], found["site"]["rails"], found["gpus"]) == (16, 8, 128)
-    assert found["gbps_per_rail"] < found["site"]["gbps_per_rail"] < found["site"]["link_gbps"]
-    assert found["endpoints"] == 128
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -108,7 +100,6 @@ def test_a_site_s_own_fabric_is_compared_and_counted(sizing):
         ((*STEP, "--tp", "8"), "--tp and --pp send activations"),
         ((*STEP, "--gpus-per-node", "-8"), "--gpus-per-node must be at least 1"),
         ((*STEP, "--link-gbps", "0"), "--link-gbps must be from 1"),
-        ((*STEP, "--limit", "all"), "--limit selects nodes of a site"),
         ((*STEP, "--oversubscription", "2"), "--oversubscription has no meaning without --ports"),
         ((*SWITCHES, "--gpus", "256"), "--gpus has no meaning without --parameters"),
         (SWITCHES[:6], "the ports of a switch are not given"),
@@ -126,12 +117,6 @@ def test_wrong_options_are_one_line_with_a_hint(sizing, options, says):
     assert says in error
     assert len(error.splitlines()) == 2
     assert error.splitlines()[1].startswith("hint:")
-
-
-def test_a_site_that_is_not_there(sizing):
-    code, _, error = sizing(*STEP, "--site", "inventory/none")
-    assert code in {ExitCode.USAGE, ExitCode.INVALID_SITE}
-    assert "inventory/none" in error
 
 
 @pytest.mark.parametrize("options", [STEP, SWITCHES])

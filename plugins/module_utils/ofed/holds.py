@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ..busy import some
 from ..machine import Machine
 from ..packages import Manager
 from ..plan import CONFIGURED, Change, Plan
@@ -21,11 +22,11 @@ def plan_holds(plan: Plan, manager: Manager, wanted: bool) -> None:
     lacking = [name for name in names if name not in on_hold]
     stale = [name for name in ours if name not in names]
     if lacking:
-        change = Change(CONFIGURED, "packages", "hold", "none on " + _few(lacking), "held")
+        change = Change(CONFIGURED, "packages", "hold", "none on " + some(lacking, 3), "held")
         plan.add(change, lambda: _hold(machine, manager, lacking))
     if stale:
         release = [name for name in stale if name in on_hold and name in installed]
-        change = Change(CONFIGURED, "packages", "hold", "held: " + _few(stale), "none")
+        change = Change(CONFIGURED, "packages", "hold", "held: " + some(stale, 3), "none")
         plan.add(change, lambda: _release(machine, manager, release, stale))
 
 
@@ -52,8 +53,3 @@ def _write(machine: Machine, names: set[str]) -> None:
         machine.write(OURS, json.dumps(sorted(names)) + "\n")
     else:
         machine.remove(OURS)
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more

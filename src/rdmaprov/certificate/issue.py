@@ -121,7 +121,7 @@ def issue(
         entries[name]["missing"] = why
     predicate["countersignatures"] = entries
     if equal := list(equal_objections(predicate)):
-        made.problems += [f"no certificate: {as_data(each)['where']} {each.what}" for each in equal]
+        made.problems += [f"no certificate: {fold_names(each.nodes)} {each.what}" for each in equal]
         return made
     statement = make_statement(predicate)
     if (where := shape.STATEMENT(statement)) is not RIGHT:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from rdmaprov.cli.options import limit_option, vault_options
 from rdmaprov.exit_codes import ExitCode
 
 
 @click.command(
     "sizing",
     short_help="Derive a fabric from a training job; count its switches.",
-    epilog="Exit codes: 0 derived, 2 wrong usage, 3 the site is invalid.",
+    epilog="Exit codes: 0 derived, 2 wrong usage.",
 )
 @click.option("--parameters", metavar="NUMBER", help="Weights of the model, such as 7e9 or 70B.")
 @click.option(
@@ -24,7 +22,7 @@ from rdmaprov.exit_codes import ExitCode
     show_default=True,
     help="Type of gradients, gathered weights and activations.",
 )
-@click.option("--gpus", type=int, help="GPUs of the job.  [default: all of --nodes or --site]")
+@click.option("--gpus", type=int, help="GPUs of the job.  [default: all of --nodes]")
 @click.option("--step-s", type=float, metavar="SECONDS", help="Compute time of a step.")
 @click.option("--gpu", metavar="NAME", help="GPU as nvidia-smi names it, instead of --step-s.")
 @click.option("--batch-tokens", type=float, metavar="N", help="Tokens of a step, of all replicas.")
@@ -43,9 +41,7 @@ from rdmaprov.exit_codes import ExitCode
 @click.option("--layers", type=int, default=0, help="Transformer layers of the model.")
 @click.option("--hidden", type=int, default=0, help="Width of the activations between layers.")
 @click.option(
-    "--gpus-per-node",
-    type=int,
-    help="GPUs that share NVLink.  [default: as many as --rails, or 1]",
+    "--gpus-per-node", type=int, help="GPUs that share NVLink.  [default: as many as --rails, or 1]"
 )
 @click.option("--nodes", type=int, help="Nodes that the fabric connects.")
 @click.option("--rails", type=int, help="RDMA ports per node.  [default: one for each GPU]")
@@ -66,13 +62,6 @@ from rdmaprov.exit_codes import ExitCode
     default=0,
     help="Fabrics that share no switch; 1: all rails in one tree.  [default: one for each rail]",
 )
-@click.option(
-    "--site",
-    type=click.Path(path_type=Path),
-    help="Compare with the fabric of this site, and take nodes, GPUs and rails from it.",
-)
-@limit_option
-@vault_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def sizing(as_json: bool, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
     """Derive what a training step needs from the fabric, and how many switches that fabric has.

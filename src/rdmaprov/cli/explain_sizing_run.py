@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.cli.explain_sizing_step import Given, step_need, trained_model
 from rdmaprov.errors import UsageError
 from rdmaprov.sizing import switches
 from rdmaprov.sizing.model import TrainedModel
-from rdmaprov.sizing.need import need_as_data, need_head, need_rows, site_as_data, site_rows
+from rdmaprov.sizing.need import need_as_data, need_head, need_rows
 from rdmaprov.sizing.rows import SizingAnswer
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.switches import FleetPorts
@@ -37,12 +36,11 @@ _OF_SWITCHES = {"oversubscription": "1", "planes": 0}
 
 @dataclass(frozen=True)
 class _Questions:
-    """What was asked: a step, switches, a site, or several of them."""
+    """What was asked: a step, switches, or both."""
 
     need: StepNeed | None
     wanted: FleetPorts | None
     model: TrainedModel | None
-    site: Fabric | None
 
 
 def answer(given: Given, as_json: bool) -> Iterator[str]:
@@ -50,7 +48,6 @@ def answer(given: Given, as_json: bool) -> Iterator[str]:
 
     Raises:
         UsageError: options are missing, or no job or fabric has such numbers.
-        SiteError: there is no such site.
 
     """
     _refuse_unused(given)
@@ -70,48 +67,29 @@ def _refuse_unused(given: Given) -> None:
                 option = f"--{name.replace('_', '-')}"
                 message = f"{option} has no meaning without --{needed}"
                 raise UsageError(message, f"Pass --{needed} too, or leave {option} out.")
-    if given["limit"] and given["site"] is None:
-        raise UsageError("--limit selects nodes of a site", "Pass --site too, or leave it out.")
 
 
 def _questions(given: Given) -> _Questions:
-    site = _site(given)
-    wanted = _wanted(given, site)
+    wanted = _wanted(given)
     if given["parameters"] is None:
         if not wanted:
             raise UsageError("neither a model nor switches are given", _HINT)
-        return _Questions(None, wanted, None, site)
+        return _Questions(None, wanted, None)
     model = trained_model(given)
-    return _Questions(step_need(given, model, site), wanted, model, site)
+    return _Questions(step_need(given, model), wanted, model)
 
 
-_SWITCHES_HINT = "Pass --nodes 512 --rails 8 --link-gbps 400 --ports 64, or --site."
+_SWITCHES_HINT = "Pass --nodes 512 --rails 8 --link-gbps 400 --ports 64."
 _HINT = "Pass --parameters 7e9 --gpus 256 --step-s 1; or --nodes, --rails, --link-gbps and --ports."
 
 
-def _site(given: Given) -> Fabric | None:
-    """Return the fabric of the site, None without one."""
-    if given["site"] is None:
-        return None
-    from rdmaprov.bandwidth.site import site_fabric
-    from rdmaprov.cli.passwords import provide_passwords
-    from rdmaprov.inventory import load_site
-
-    names = ("ask_vault_pass", "vault_password_file")
-    with provide_passwords({name: given[name] for name in names}) as passwords:  # type: ignore[arg-type]
-        return site_fabric(load_site(given["site"], given["limit"], passwords.vault).nodes)
-
-
-def _wanted(given: Given, site: Fabric | None) -> FleetPorts | None:
+def _wanted(given: Given) -> FleetPorts | None:
     """Return the switches that were asked for, None if there was no question."""
     if given["ports"] is None:
         if given["nodes"] is not None and (given["gpus"] or given["parameters"] is None):
             raise UsageError("the ports of a switch are not given", "Pass --ports, such as 64.")
         return None
     have = {name: given[name] for name in ("nodes", "rails", "link_gbps")}
-    if site:
-        known = {"nodes": site.nodes, "rails": site.rails, "link_gbps": site.link_gbps}
-        have = {name: known[name] if value is None else value for name, value in have.items()}
     if missing := [name.replace("_", "-") for name, value in have.items() if value is None]:
         raise UsageError(
             f"--ports counts switches, and --{' and --'.join(missing)} "
@@ -128,8 +106,6 @@ def _document(asked: _Questions) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if asked.need and asked.model:
         found |= need_as_data(asked.model, asked.need)
-        if asked.site:
-            found["site"] = site_as_data(asked.site, _on(asked.site, asked.need))
     if asked.wanted:
         found |= switches.as_data(asked.wanted, asked.wanted.tree(asked.wanted.separate))
     return found
@@ -139,16 +115,9 @@ def _sections(asked: _Questions) -> dict[str, SizingAnswer]:
     found = {}
     if asked.need and asked.model:
         rows = list(need_rows(asked.model, asked.need))
-        if asked.site:
-            rows += site_rows(asked.site, _on(asked.site, asked.need))
         found["step"] = SizingAnswer(need_head(asked.model, asked.need), tuple(rows))
     if wanted := asked.wanted:
         tree = wanted.tree(wanted.separate)
         rows = [*switches.rows(wanted, tree), *switches.other_rows(wanted, tree)]
         found["switches"] = SizingAnswer(switches.head(wanted, tree), tuple(rows))
     return found
-
-
-def _on(site: Fabric, need: StepNeed) -> StepNeed:
-    """Return the same step over the rails of the site."""
-    return replace(need, link_gbps=site.link_gbps)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.errors import UsageError
 from rdmaprov.sizing.model import (
     DEFAULT_MFU,
@@ -35,30 +34,27 @@ def trained_model(given: Given) -> TrainedModel:
     return TrainedModel(parameters, SHORT[given["dtype"]], given["layers"], given["hidden"])
 
 
-def step_need(given: Given, model: TrainedModel, site: Fabric | None) -> StepNeed:
-    """Return what a step of the model needs, over the links of the options or of the site."""
-    spread = _spread(given, site)
+def step_need(given: Given, model: TrainedModel) -> StepNeed:
+    """Return what a step of the model needs, over the links of the options."""
+    spread = _spread(given)
     tokens = given["batch_tokens"] or 0.0
     if given["batch_tokens"] is not None:
         positive("--batch-tokens", tokens)
-    link = given["link_gbps"]
-    if link is None:
-        link = site.link_gbps if site else _LINK_GBPS
+    link = _LINK_GBPS if given["link_gbps"] is None else given["link_gbps"]
     if not 1 <= link <= 1600:  # as of every fabric here
         raise SizingError(f"--link-gbps must be from 1 to 1600, not {link:g}", "Pass it in Gb/s.")
     seconds = _seconds(given, model, spread, tokens)
     return StepNeed(tuple(flows(model, spread, tokens)), spread, seconds, link)
 
 
-def _spread(given: Given, site: Fabric | None) -> Spread:
-    per_node = given["gpus_per_node"] or (site.gpus_per_node if site else given["rails"]) or 1
-    rails = given["rails"] or (site.rails if site else per_node)
+def _spread(given: Given) -> Spread:
+    per_node = given["gpus_per_node"] or given["rails"] or 1
+    rails = given["rails"] or per_node
     gpus = given["gpus"]
     if gpus is None:
-        nodes = given["nodes"] or (site.nodes if site else None)
-        if nodes is None:
+        if given["nodes"] is None:
             raise UsageError("the GPUs of the job are not given", "Pass --gpus, such as 256.")
-        gpus = nodes * per_node
+        gpus = given["nodes"] * per_node
     spread = Spread(gpus, per_node, rails, given["strategy"], given["tp"], given["pp"])
     for option, value, least in (
         ("--gpus", gpus, 2),
@@ -71,9 +67,6 @@ def _spread(given: Given, site: Fabric | None) -> Spread:
             raise SizingError(
                 f"{option} must be at least {least}, not {value}", f"Pass {option} {least} or more."
             )
-    if site and gpus > site.ranks:
-        message = f"--gpus {gpus} is more than the {site.ranks} of the site"
-        raise SizingError(message, "Pass fewer, or another site.")
     return check_spread(spread)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaprov.nccl_log.ranges import format_ranges
 from rdmaprov.report.drawing import BAD, DASHES, INK, MARKERS, SERIES, draw_svg, short
 from rdmaprov.report.model import Plot, Table
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +48,7 @@ def _name_stragglers(planes: list[Mapping[str, Any]]) -> str:
             if rank["rank"] in plane["late_ranks"]:
                 late.setdefault(rank["node"], set()).add(rank["rank"])
     named = [f"{node} (rank {format_ranges(own)})" for node, own in late.items()]
-    more = f" and {len(named) - _MOST_NAMED} more nodes" if len(named) > _MOST_NAMED else ""
-    return (", ".join(named[:_MOST_NAMED]) or "none") + more
+    return some(named, _MOST_NAMED) or "none"
 
 
 def _draw(axes: Axes, planes: list[Mapping[str, Any]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 from rdmaprov.sizing.model import DTYPES, TrainedModel
 from rdmaprov.sizing.rows import SizingRow, number_row, remark_row
@@ -108,38 +107,6 @@ def _exposed_rows(need: StepNeed) -> Iterator[SizingRow]:
         )
         busy = f"rails are busy {need.communication_s(ratio):.3g} s"
         yield SizingRow(f"  {ratio}:1  {shares}: {busy}", (f"at {ratio}:1", shares, busy))
-
-
-def site_as_data(site: Fabric, need: StepNeed) -> dict[str, Any]:
-    """Return what a site's fabric allows for a step."""
-    return {
-        "nodes": site.nodes,
-        "gpus": site.ranks,
-        "rails": site.rails,
-        "link_gbps": site.link_gbps,
-        "oversubscription": site.oversubscription,
-        "gbps_per_rail": round(_allowed_gbps(site, need), 6),
-        "exposed_share": round(need.exposed_share(site.oversubscription), 6),
-    }
-
-
-def site_rows(site: Fabric, need: StepNeed) -> Iterator[SizingRow]:
-    """Yield what a site's fabric allows for a step."""
-    allowed, over = _allowed_gbps(site, need), site.oversubscription
-    fabric = (
-        f"{quantity(site.nodes, 'node')} × {site.gpus_per_node} GPUs, {site.rails} × "
-        f"{site.link_gbps:g}G at {over:g}:1. A rail carries {allowed:.4g} Gb/s"
-    )
-    formula = f"{site.link_gbps:g} × {format_percent(need.network_share)} ÷ {over:g}"
-    yield number_row("the site", fabric, formula)
-    yield remark_row(
-        f"of which the step needs {format_percent(need.rail_gbps / allowed)}; "
-        f"{format_percent(need.exposed_share(over))} of the step is exposed"
-    )
-
-
-def _allowed_gbps(site: Fabric, need: StepNeed) -> float:
-    return site.link_gbps * need.network_share / site.oversubscription
 
 
 def _number(count: float) -> str:

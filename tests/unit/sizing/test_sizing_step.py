@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.sizing.model import (
     SizingError,
     Spread,
@@ -14,7 +13,6 @@ from rdmaprov.sizing.model import (
     peak_tflops,
     step_seconds,
 )
-from rdmaprov.sizing.need import site_rows
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.traffic import flows
 
@@ -101,14 +99,6 @@ def test_oversubscription_lengthens_communication_and_never_shortens_waits():
     found = need(SEVEN, Spread(256, 8, 8), seconds=0.1)
     assert found.communication_s(4) == pytest.approx(4 * found.communication_s(1))
     assert found.exposed_share(1) < found.exposed_share(2) < found.exposed_share(4) < 1
-
-
-def test_a_site_allows_its_links_share_by_its_oversubscription():
-    found = need(SEVEN, Spread(256, 8, 8), seconds=0.1)
-    rows = site_rows(Fabric(32, 8, 8, 400, oversubscription=2), found)
-    first, second = (row.text for row in rows)
-    assert first.endswith("A rail carries 142 Gb/s = 400 × 71 % ÷ 2")
-    assert f"{100 * found.exposed_share(2):.0f} % of the step is exposed" in second
 
 
 def test_a_step_computes_six_operations_for_each_weight_and_token():
