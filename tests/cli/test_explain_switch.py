@@ -142,4 +142,4 @@ def test_commands_of_each_system(explain, system):
 
 
 def test_every_reader_has_its_keyword():
-    assert {reader.keyword for reader in READERS} == set(SYSTEMS)
+    assert {reader.system.keyword for reader in READERS} == set(SYSTEMS)

@@ -13,7 +13,7 @@ from .networkmanager import NetworkManager
 
 __all__ = ["Addressing", "LinkManager", "Links"]
 
-MANAGERS: dict[str, type[Netplan | NetworkManager | Networkd | Ifupdown]] = {
+MANAGERS: dict[str, type[LinkManager]] = {
     each.name: each for each in (Netplan, NetworkManager, Networkd, Ifupdown)
 }
 # SUSE: enabling a manager of its own makes this link, of wicked or of NetworkManager.
@@ -37,7 +37,7 @@ class Links:
     def __init__(self, machine: Machine, wanted: str) -> None:
         self.machine = machine
         self.wanted = wanted
-        self._used: dict[str, Netplan | NetworkManager | Networkd | Ifupdown] = {}
+        self._used: dict[str, LinkManager] = {}
 
     def of(self, netdev: str) -> LinkManager:
         """Return what manages a device: what the site names, has it now, or could have it.
@@ -93,7 +93,7 @@ class Links:
         for manager in self._used.values():
             manager.settle(plan)
 
-    def _one(self, name: str) -> Netplan | NetworkManager | Networkd | Ifupdown:
+    def _one(self, name: str) -> LinkManager:
         if name not in self._used:
             self._used[name] = MANAGERS[name](self.machine)
         return self._used[name]

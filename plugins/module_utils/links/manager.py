@@ -105,6 +105,15 @@ class LinkManager(ABC):
         self.machine = machine
         self._unread: list[str] = []
 
+    @staticmethod
+    @abstractmethod
+    def runs(machine: Machine) -> bool:
+        """Return whether the manager runs on the node."""
+
+    @abstractmethod
+    def has(self, netdev: str) -> bool:
+        """Return whether the manager configures a device now."""
+
     @abstractmethod
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
         """Have the rail come up with its address, routes and rule at boot. For the role fabric."""

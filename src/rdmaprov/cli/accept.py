@@ -11,6 +11,7 @@ from rdmaprov.acceptance import stage_report as gate_stages
 from rdmaprov.cli.options import (
     idle_option,
     json_option,
+    launcher_option,
     limit_option,
     password_options,
     site_argument,
@@ -46,11 +47,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     show_default=True,
     help="If the run does not show what is at fault, test groups of nodes to find it.",
 )
-@click.option(
-    "--launcher",
-    type=click.Choice(["ssh", "slurm", "command"]),
-    help="How ranks are started.  [default: torch_runtime_launcher of SITE]",
-)
+@launcher_option
 @click.option(
     "--slurm-job",
     metavar="ID",

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from rdmaprov.cli.options import limit_option, vault_options
+from rdmaprov.switches.model import SwitchSystem
 
-# The keywords of rdmaprov.switches.read.READERS, without an import, so that help stays fast.
-SYSTEMS = ("sonic", "arista", "cumulus", "openconfig")
+SYSTEMS = tuple(system.keyword for system in SwitchSystem)
 
 
 @click.command("switch", short_help="Judge the QoS of switches, from saved output.")

@@ -10,6 +10,7 @@ from typing import Unpack
 import click
 
 from rdmaprov.cli import session
+from rdmaprov.cli.explain_switch import SYSTEMS
 from rdmaprov.cli.options import VaultOptions
 from rdmaprov.cli.passwords import provide_passwords
 from rdmaprov.errors import UsageError
@@ -109,7 +110,7 @@ def _verdict(found: SwitchAssessment) -> str:
 
 def command_lines(keyword: str) -> Iterator[str]:
     """Yield the commands to ask a switch, and what each tells."""
-    reader = next(each for each in READERS if each.keyword == keyword)
+    reader = next(each for each in READERS if each.system.keyword == keyword)
     width = max(len(ask.command) for ask in reader.asks)
     for ask in reader.asks:
         yield f"{ask.command:<{width}}  # {ask.tells}"
@@ -135,7 +136,7 @@ def explain_switch(
     if not paths:
         raise UsageError(
             "no DIRECTORY or FILE given",
-            "See what to save: rdmaprov explain switch --commands sonic|cumulus|arista|openconfig",
+            f"See what to save: rdmaprov explain switch --commands {'|'.join(SYSTEMS)}",
         )
     if limit is not None and site is None:
         raise UsageError("--limit needs --site", "Pass --site SITE, or leave --limit out.")

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 import click
 from click.core import ParameterSource
 
+from rdmaprov.acceptance.launchers import LAUNCHERS
 from rdmaprov.cli.complete import complete_limit, complete_roles
 from rdmaprov.errors import UsageError
 
@@ -89,6 +90,11 @@ idle_option = click.option(
     "is_idle",
     is_flag=True,
     help="Use only nodes that the scheduler of SITE reports as idle.",
+)
+launcher_option = click.option(
+    "--launcher",
+    type=click.Choice(LAUNCHERS),
+    help="How ranks are started.  [default: torch_runtime_launcher of SITE]",
 )
 sizes_option = click.option(
     "--sizes",

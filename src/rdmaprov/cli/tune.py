@@ -8,6 +8,7 @@ import click
 
 from rdmaprov.cli.options import (
     json_option,
+    launcher_option,
     limit_option,
     password_options,
     site_argument,
@@ -37,11 +38,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     show_default=True,
     help="Seed of the jobs' random order.",
 )
-@click.option(
-    "--launcher",
-    type=click.Choice(["ssh", "slurm", "command"]),
-    help="How ranks are started.  [default: torch_runtime_launcher of SITE]",
-)
+@launcher_option
 @click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which must hold the nodes.")
 @wait_option("SITE")
 @json_option

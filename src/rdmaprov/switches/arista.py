@@ -114,7 +114,6 @@ def _read_storms(answer: SavedAnswer, draft: ReadingDraft) -> None:
 
 READER = SwitchReader(
     SwitchSystem.ARISTA,
-    "arista",
     (
         SwitchAsk(
             "show running-config all",

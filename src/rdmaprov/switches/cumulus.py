@@ -153,7 +153,6 @@ def _counted(view: Mapping[str, Any]) -> dict[str, Any]:
 
 READER = SwitchReader(
     SwitchSystem.CUMULUS,
-    "cumulus",
     (
         SwitchAsk(
             "nv show qos roce", "PFC, maps, ECN, shares, trust of the whole switch", _ROCE_FACTS

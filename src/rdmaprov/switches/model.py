@@ -15,6 +15,11 @@ class SwitchSystem(StrEnum):
     ARISTA = "Arista EOS"
     OPENCONFIG = "OpenConfig"
 
+    @property
+    def keyword(self) -> str:
+        """Return the name on the command line."""
+        return self.name.lower()
+
 
 class SwitchFact(StrEnum):
     """A kind of setting or counter; the values are the keys of --json."""

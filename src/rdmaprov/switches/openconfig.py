@@ -158,7 +158,6 @@ def _curves(
 
 READER = SwitchReader(
     SwitchSystem.OPENCONFIG,
-    "openconfig",
     (
         SwitchAsk(
             "gnmic get --path /interfaces",

@@ -32,7 +32,6 @@ class SwitchReader:
 
     Args:
         system: whose answers it reads.
-        keyword: its name on the command line.
         asks: the commands whose answers it reads; none changes the switch.
         knows: whether an answer is of this system.
         read: what such answers say, of a switch of this name.
@@ -40,7 +39,6 @@ class SwitchReader:
     """
 
     system: SwitchSystem
-    keyword: str
     asks: tuple[SwitchAsk, ...]
     knows: Callable[[SavedAnswer], bool]
     read: Callable[[str, Sequence[SavedAnswer]], SwitchReading]

@@ -227,7 +227,6 @@ def _named(value: object) -> str:
 
 READER = SwitchReader(
     SwitchSystem.SONIC,
-    "sonic",
     (
         SwitchAsk(
             "sonic-cfggen -d --print-data",

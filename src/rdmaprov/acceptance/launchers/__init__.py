@@ -3,3 +3,5 @@
 Each gives one shell on each node, over which everything else runs: the preflight, the supervisor
 that starts ranks, and the questions while they run.
 """
+
+LAUNCHERS = ("ssh", "slurm", "command")

@@ -19,7 +19,7 @@ class LaunchChoice:
     """How nodes are reached.
 
     Args:
-        launcher: ssh, slurm or command.
+        launcher: one of `launchers.LAUNCHERS`.
         job: number of a Slurm job of the user's to run in; empty to make one.
 
     """
@@ -69,7 +69,7 @@ def python_of(node: Node) -> str:
 
     In an image it is found on the image's PATH unless the site names it.
     """
-    if node.get(LAUNCHER) in ("slurm", "command"):
+    if node.get(LAUNCHER) not in (None, "ssh"):
         image = node.get(LAUNCHER) == "slurm" and node.get(IMAGE)
         if chosen := node.get(PYTHON) or ("python3" if image else ""):
             return str(chosen)
@@ -80,4 +80,4 @@ def python_of(node: Node) -> str:
 
 def is_prepared_elsewhere(node: Node) -> bool:
     """Return whether what the role leaves on the node is not what ranks run in."""
-    return node.get(LAUNCHER) in ("slurm", "command")
+    return node.get(LAUNCHER) not in (None, "ssh")
