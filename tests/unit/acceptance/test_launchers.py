@@ -9,8 +9,9 @@ import pytest
 import yaml
 from tests.unit.helpers import sites
 
+from rdmaprov.acceptance.launchers import LAUNCHERS
 from rdmaprov.acceptance.launchers.allocation import allocation_command, gpus_of
-from rdmaprov.acceptance.launchers.choice import LaunchChoice, choose, with_launcher
+from rdmaprov.acceptance.launchers.choice import LAUNCHER, LaunchChoice, choose, with_launcher
 from rdmaprov.acceptance.launchers.opening import open_nodes
 from rdmaprov.acceptance.launchers.slurm import step_command
 from rdmaprov.acceptance.launchers.template import template_target
@@ -18,6 +19,7 @@ from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.contract import problems
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.inventory import load_site
+from rdmaprov.inventory.schema import load_shipped
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.probe import Probe
 
@@ -136,3 +138,7 @@ def test_examples_of_the_page_are_good_sites(tmp_path):
     assert len(examples) == 3
     for number, each in enumerate(examples):
         assert problems(fleet(tmp_path / str(number), **each)) == []
+
+
+def test_command_line_has_the_launchers_of_the_role():
+    assert tuple(load_shipped().variables[LAUNCHER].choices) == LAUNCHERS
