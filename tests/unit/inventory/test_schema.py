@@ -51,6 +51,7 @@ def test_template_is_no_default_of_a_spec(role: Role):
 
 # What the controller's launchers, schedulers and signers read, and no program comes from.
 ONLY_READ = {
+    "fabric_certificate_drains",
     *("scheduler_kind", "scheduler_wait_s", "fabric_leaf", "fabric_rack", "fabric_gpu_count"),
     *("fabric_certificate_days", "fabric_certificate_on_nodes"),
     *("torch_runtime_kind", "torch_runtime_launcher", "torch_runtime_python"),
