@@ -65,7 +65,7 @@ def steps(site: str, lab: Sequence[str] = ()) -> list[Step]:
         ),
         Step(
             "Apply the site, with a reboot where one is required",
-            ["rdmaprov", "apply", site],
+            ["rdmaprov", "apply", site, "--yes"],
             takes="2 minutes, one of them for the reboot",
         ),
         Step(
@@ -84,7 +84,7 @@ def steps(site: str, lab: Sequence[str] = ()) -> list[Step]:
         ),
         # Not the whole suite once more: half a minute.
         Step("Find the fault", ["rdmaprov", "validate", site, WRONG, PATIENT], (FAILED,)),
-        Step("Repair it", ["rdmaprov", "apply", site, "--drifted"], takes="half a minute"),
+        Step("Repair it", ["rdmaprov", "apply", site, "--drifted", "--yes"], takes="half a minute"),
         Step("Verify the repair", ["rdmaprov", "validate", site, WRONG, PATIENT]),
         Step("Write the report", ["rdmaprov", "report"]),
     ]
