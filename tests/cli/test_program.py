@@ -146,7 +146,7 @@ def test_empty_limit_is_refused_and_is_not_the_whole_fleet(tmp_path, verb, patte
     said = rdmaprov_(verb, str(tmp_path), "--limit", pattern)
     assert said.returncode == ExitCode.USAGE
     assert said.stderr.startswith(
-        "error: Invalid value for '--limit': is empty; leave the option out to select all\n"
+        "error: Invalid value for '-l' / '--limit': is empty; leave the option out to select all\n"
     )
 
 

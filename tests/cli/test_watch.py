@@ -138,7 +138,7 @@ def test_limit_watches_these_nodes(capsys):
         (["--for", "0"], ExitCode.USAGE, "--for: '0' is no time"),
         (["--for", "1000h"], ExitCode.USAGE, "at most 168h"),
         (["--limit", ""], ExitCode.USAGE, "is empty"),
-        (["--limit", "nobody"], ExitCode.INVALID_SITE, "nobody"),
+        (["--limit", "nobody"], ExitCode.USAGE, "nobody"),
         (["--wait", "3"], ExitCode.USAGE, "No such option"),
     ],
 )

@@ -17,9 +17,14 @@ from tests.cli.certificate.statements import (
 from tests.cli.certified import make_key, public
 
 from rdmaprov.certificate import ssh_signature
+from rdmaprov.certificate.objection import as_data
 from rdmaprov.certificate.statement import NODE, make_statement, node_text, sections
 from rdmaprov.certificate.verify import verify
 from rdmaprov.finding.finding import exit_code
+
+
+def placed(found):
+    return {(each["kind"], each["where"]) for each in map(as_data, found)}
 
 
 def test_it_expires(fleet, run):
@@ -63,7 +68,7 @@ def test_nodes_sign_which_nodes_there_are(fleet, run):
     statement = make_statement(predicate)
     rewrite(run, statement, fleet.operator)
     found = judge(run, fleet)
-    assert ("altered", "predicate/nodes") in [(each.kind, each.where) for each in found]
+    assert ("altered", "predicate/nodes") in placed(found)
     assert exit_code(found) == 1
 
 
@@ -109,7 +114,7 @@ def test_one_machine_does_not_stand_for_two(fleet, run, path, what):
         countersign(fleet, predicate, name)
     rewrite(run, make_statement(predicate), fleet.operator)
     found = judge(run, fleet)
-    assert {(each.kind, each.where) for each in found} == {("equal", "gpu[001-002]")}
+    assert placed(found) == {("equal", "gpu[001-002]")}
     assert f"the same {what}: " in found[0].what
     assert exit_code(found) == 1
 
