@@ -182,7 +182,7 @@ class StageRun:
         report, self.site = run_preflight(self.result, gate.connection, self.nodes, gate.options)
         found = state.other_boots(gate.words, self.result.facts)
         report.findings += found
-        report.left_out |= {each.node: each.what for each in found}
+        report.left_out |= {name: each.what for each in found for name in each.nodes}
         return report
 
     def _run_host(self) -> StageReport:

@@ -59,18 +59,14 @@ def _newest_nodes(site: Path) -> list[str]:
     from rdmaprov.inventory.names import is_safe
     from rdmaprov.report.read import newest_first
     from rdmaprov.runs.directory import RUNS
-    from rdmaprov.runs.results import RESULTS, NotRead, load_results
+    from rdmaprov.runs.results import RESULTS, results_of
 
     newest: list[str] = []
     for run in newest_first(Path(RUNS))[:_MOST_RUNS]:
-        try:
-            data = load_results(run / RESULTS)
-        except (NotRead, OSError):
+        data = results_of(run / RESULTS, site)
+        if data is None:
             continue
-        named, nodes = data.get("site"), data.get("nodes")
-        if not isinstance(named, str) or Path(named).resolve() != site.resolve():
-            continue
-        names = [name for name in nodes if is_safe(name)] if isinstance(nodes, dict) else []
+        names = [name for name in data["nodes"] if is_safe(name)]
         newest = newest or names
         if data.get("limit") is None and data.get("hosts") is None:
             return names

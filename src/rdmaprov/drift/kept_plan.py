@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -14,16 +15,19 @@ import rdmaprov
 from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import Change, Survey
 from rdmaprov.apply.results import NodeResult, NodeState, Results
+from rdmaprov.boundary import parse_file
 from rdmaprov.drift.collection import import_plugin
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory.site_files import site_digest
 from rdmaprov.problem import printable
+from rdmaprov.runs.files import read_whole
 from rdmaprov.runs.masks import Mask
 
 KEY = "rdmaprov_plan"
 VERSION = 1
 # Nodes with equal changes share an entry; 10,000 nodes that differ in eight rails are 30 MB.
 MOST_BYTES = 64 * 1024 * 1024
+_MOST_PARTS = 1 << 22
 _HEAD = re.compile(rb'\s*\{\s*"rdmaprov_plan"\s*:')
 _TEXTS = ("reboot", "interrupts")
 _CHANGE = ("layer", "device", "setting", "seen", "wanted")
@@ -138,21 +142,19 @@ def read_plan(path: Path) -> KeptPlan | None:
     """
     if not path.is_file():
         return None
-    try:
-        with path.open("rb") as opened:
-            head = opened.read(256)
-            if not _HEAD.match(head):
-                return None
-            text = head + opened.read(MOST_BYTES)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}", "Name a readable file"
-        ) from error
     again = "Make a new one: rdmaprov plan SITE --output FILE"
-    if len(text) > MOST_BYTES:
-        raise UsageError(f"{path} is no plan: it has more than {MOST_BYTES} bytes", again)
     try:
-        data = json.loads(text)
+        text = read_whole(path, MOST_BYTES)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            what = f"{path} is no plan: it has more than {MOST_BYTES} bytes"
+            raise UsageError(what, again) from error
+        what = f"{path} cannot be read: {error.strerror}"
+        raise UsageError(what, "Name a readable file") from error
+    if not _HEAD.match(text):
+        return None
+    try:
+        data = parse_file(text, _MOST_PARTS)
         if data[KEY] != VERSION:
             what = f"{path} is a plan of version {printable(str(data[KEY]))[:20]}, not {VERSION}"
             raise UsageError(what, again)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -84,22 +84,22 @@ def seen_troubles(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> li
             here.setdefault(own, set()).add(each.node)
         for own in here:
             found[own].runs += 1
-        asked = _asked(connection, run)
+        whole = _asked_whole(connection, run)
         for own, seen in found.items():
             if own[0] == run.verb:
-                seen.at = {node for node in seen.at if not asked(node)} | here.get(own, set())
+                seen.at = (seen.at - whole) | here.get(own, set())
     for own, seen in found.items():
         seen.of = count[seen.verb] - began[own] + 1
         seen.is_there = bool(seen.at)
     return sorted(found.values(), key=lambda each: (not each.is_there, -each.first.started))
 
 
-def _asked(connection: sqlite3.Connection, run: SiteRun) -> Callable[[str], bool]:
-    """Return whether a run asked a node, or the fleet, everything."""
+def _asked_whole(connection: sqlite3.Connection, run: SiteRun) -> set[str]:
+    """Return the nodes that a run asked everything; the fleet is empty."""
     own = (run.id,)
     there = {node for (node,) in connection.execute("SELECT node FROM state WHERE run = ?", own)}
     parts = {node for (node,) in connection.execute("SELECT node FROM partial WHERE run = ?", own)}
-    return lambda node: node not in parts and (not node or node in there)
+    return {*there, ""} - parts
 
 
 def _troubles(connection: sqlite3.Connection, run: SiteRun) -> list[Trouble]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
 from rdmaprov.runs.directory import RUNS
 from rdmaprov.runs.last_word import PASSED, last_words
-from rdmaprov.runs.results import read_json
+from rdmaprov.runs.results import results_of
 from rdmaprov.scheduler.model import NodeStatus
 
 # The gate names a node that failed with two witnesses which passed elsewhere [docs/acceptance.md].
@@ -41,14 +40,14 @@ def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set
 
 def _accepted(path: Path, site: Path) -> dict[str, bool]:
     """Return by node whether a run's results have nothing against it; empty if they say nothing."""
+    results = results_of(path, site)
+    if results is None:
+        return {}
     try:
-        results: dict[str, Any] = read_json(path)
-        if Path(results["site"]).resolve() != site.resolve():
-            return {}
         # Of an unknown verdict nobody knows what it lacked.
         told = results["exit_code"] in (ExitCode.OK, ExitCode.FAILED)
         return {node: told and own["findings"] == 0 for node, own in results["nodes"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         return {}
 
 

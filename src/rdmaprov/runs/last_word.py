@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.runs.directory import RUNS
-from rdmaprov.runs.results import RESULTS, NotRead, load_results
+from rdmaprov.runs.results import RESULTS, results_of
 
 PASSED, FAILED, UNKNOWN, STALE = "passed", "failed", "unknown", "stale"
 # States of `apply` after which a node may differ from what was validated.
@@ -82,7 +82,7 @@ def last_words(site: Path, nodes: Collection[str], runs: Path = Path(RUNS)) -> d
     paths = (path for verb in ("validate", "apply") for path in runs.glob(f"*-{verb}*/{RESULTS}"))
     enough: datetime | None = None
     for path in sorted(paths, key=lambda path: path.parent.name, reverse=True):
-        data = _read(path, site)
+        data = results_of(path, site)
         if data is None:
             continue
         if enough is not None and _started(data) < enough:
@@ -97,15 +97,6 @@ def last_words(site: Path, nodes: Collection[str], runs: Path = Path(RUNS)) -> d
 
 def _is_settled(words: list[Word]) -> bool:
     return any(word.state != STALE for word in words)
-
-
-def _read(path: Path, site: Path) -> dict[str, Any] | None:
-    try:
-        data = load_results(path)
-        same = Path(data["site"]).resolve() == site.resolve()
-        return data if same and isinstance(data["nodes"], dict) else None
-    except (NotRead, OSError, KeyError, TypeError, ValueError):
-        return None  # an interrupted run, or one of another version
 
 
 def _started(data: Mapping[str, Any]) -> datetime:

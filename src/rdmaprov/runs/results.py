@@ -68,3 +68,20 @@ def load_results(path: Path) -> dict[str, Any]:
     if schema != SCHEMA:
         raise NotRead(f"{path.name}: schema is missing or wrong")
     return data
+
+
+def results_of(path: Path, site: Path) -> dict[str, Any] | None:
+    """Return what a results.json has; None if it cannot be read, or is of another site.
+
+    A run can have been interrupted, be of another version, or somebody's work.
+
+    Args:
+        site: the inventory directory.
+
+    """
+    try:
+        data = load_results(path)
+        same = Path(data["site"]).resolve() == site.resolve()
+    except (NotRead, OSError, KeyError, TypeError, ValueError):
+        return None
+    return data if same and isinstance(data.get("nodes"), dict) else None

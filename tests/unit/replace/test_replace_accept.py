@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from tests.site_runs import keep_validated
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.scheduler.test_scheduler_service import IDLE
 
@@ -78,11 +79,8 @@ def made(tmp_path, monkeypatch):
     good = {name: {"findings": 0} for name in NAMES}
     results = tmp_path / "runs/20261101-120000-accept/results.json"
     results.parent.mkdir(parents=True)
-    results.write_text(json.dumps({"site": str(site), "exit_code": 0, "nodes": good}))
-    whole = {name: {"state": "passed", "complete": True} for name in NAMES}
-    validated = tmp_path / "runs/20261102-120000-validate/results.json"
-    validated.parent.mkdir()
-    validated.write_text(json.dumps({"schema": 1, "site": str(site), "nodes": whole}))
+    results.write_text(json.dumps({"schema": 1, "site": str(site), "exit_code": 0, "nodes": good}))
+    keep_validated(tmp_path, site, NAMES)
     mask = Mask([])
     screen = Screen(Console(quiet=True), mask)
     ready = Prepared(load_site(site), Passwords(None), mask, screen, ())

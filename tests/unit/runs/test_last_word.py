@@ -176,6 +176,7 @@ def test_fault_is_gone_by_a_complete_run_alone(tmp_path, kind):
 def test_witness_is_a_node_that_was_validated_whole(tmp_path):
     fleet = Fleet(tmp_path)
     accepted = {
+        "schema": 1,
         "site": str(fleet.site),
         "exit_code": 0,
         "nodes": {NODE: {"findings": 0}},

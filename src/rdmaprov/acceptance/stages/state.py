@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.boundary import Document
@@ -32,8 +32,8 @@ def run_state(words: Mapping[str, Word] | None, nodes: Sequence[str]) -> StageRe
         return StageReport("state", "not asked for (--ignore-validate)", is_skipped=True)
     why = {name: _why(words.get(name)) for name in nodes}
     bad = {name: reason for name, reason in why.items() if reason}
-    wrong = {name for name in bad if name in words and words[name].state == FAILED}
-    report = StageReport("state", findings=_findings(bad, wrong, len(nodes)), left_out=bad)
+    wrong = {why[name] for name in bad if name in words and words[name].state == FAILED}
+    report = StageReport("state", findings=_findings(bad, len(nodes), wrong), left_out=bad)
     report.said = f"{quantity(len(nodes), 'node')}: {len(nodes) - len(bad)} validated"
     return report
 
@@ -51,12 +51,12 @@ def other_boots(words: Mapping[str, Word] | None, facts: Mapping[str, Document])
         for name, word in (words or {}).items()
         if word.state == PASSED and name in facts and facts[name].get("boot_id", "") != word.boot_id
     }
-    return [each for name in bad for each in _findings({name: bad[name]}, (), len(facts))]
+    return _findings(bad, len(facts))
 
 
 def wrong_state(node: str, why: str) -> Finding:
     """Return the finding that a node is not measured because its state is wrong."""
-    return _findings({node: why}, {node}, 0)[0]
+    return _findings({node: why}, 0, {why})[0]
 
 
 def _why(word: Word | None) -> str:
@@ -66,8 +66,15 @@ def _why(word: Word | None) -> str:
     return "" if word.state == PASSED else _WHY.get(word.state, _UNKNOWN).format(run=word.run)
 
 
-def _findings(why: Mapping[str, str], wrong: Sequence[str] | set[str], of: int) -> list[Finding]:
-    """Return one finding for each reason, with one command for all that have it."""
+def _findings(why: Mapping[str, str], of: int, wrong: Collection[str] = ()) -> list[Finding]:
+    """Return one finding for each reason, with one command for all that have it.
+
+    Args:
+        why: by node, the reason.
+        of: how many nodes there are.
+        wrong: the reasons by which a setting is wrong; by the others nobody knows.
+
+    """
     alike: dict[str, list[str]] = defaultdict(list)
     for name, reason in why.items():
         alike[reason].append(name)
@@ -75,7 +82,7 @@ def _findings(why: Mapping[str, str], wrong: Sequence[str] | set[str], of: int) 
     for reason, names in alike.items():
         limit = "" if len(names) == of else f" --limit '{fold_names(names)}'"
         run = f"rdmaprov validate SITE{limit}"
-        is_wrong = names[0] in wrong
+        is_wrong = reason in wrong
         first = f"rdmaprov apply SITE{limit}, then {run}" if is_wrong else run
         remedy = f"Run: {first}; or pass --ignore-validate"
         kind = "state.wrong" if is_wrong else "state.unproven"
