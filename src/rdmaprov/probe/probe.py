@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import threading
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -18,7 +17,6 @@ from rdmaprov.probe.learning import Learning
 from rdmaprov.probe.session import Limits, Session, close_all, fetch_all, open_all, sessions
 from rdmaprov.probe.target import Target
 
-_START_S = 1.0
 # Of a connection, three; one more while it is opened. The others are the program's own.
 _FILES_EACH = 4
 _OTHER_FILES = 256
@@ -59,8 +57,10 @@ class Probe:
         self._together = together
         self._everywhere: set[str] = set()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._begun = False
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        # Not what `is_alive` says: an interrupt within has it call a living thread stopped.
+        self._turn = threading.Lock()  # of who comes first, the thread or the end
+        self._is_started = self._is_serving = self._is_closed = False
 
     def run(
         self, name: str, text: str, fresh: bool = False, limit_s: float | None = None
@@ -123,15 +123,22 @@ class Probe:
 
     def close(self) -> None:
         """End all connections."""
-        # An interrupt may come while the thread starts; it is alive a moment later, if ever.
-        end = time.monotonic() + _START_S
-        while self._begun and not self._thread.is_alive() and time.monotonic() < end:
-            time.sleep(0.01)
-        if self._thread.is_alive():
+        with self._turn:
+            serves = self._is_started or self._is_serving
+            self._is_closed = not serves
+        if serves:
             self._submit(close_all(list(self._sessions.values()))).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._loop.close()
+
+    def _serve(self) -> None:
+        """Have the connections live, unless an interrupt ended all while this thread started."""
+        with self._turn:
+            if self._is_closed:
+                return
+            self._is_serving = True
+        self._loop.run_forever()
 
     def _take(self, name: str, found: Answer | NodeError) -> Answer:
         if isinstance(found, Answer):
@@ -163,14 +170,14 @@ class Probe:
             self._submit(fetch_all(batches))
 
     def _submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
-        started = self._thread.is_alive()
+        started = self._is_started or self._is_serving
         if not started:
-            self._begun = True
             try:
                 self._thread.start()
             except KeyboardInterrupt:
                 work.close()  # or Python complains that nobody awaited it
                 raise
+            self._is_started = True
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         if not started and self._early:
             # All others connect while the first one is asked.

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from tests.unit.helpers.local_node import here
@@ -241,3 +242,36 @@ def test_program_that_is_not_there_is_the_shell_s_to_report(probe):
     answer = probe.run("n1", "/no/such/program -x")
     assert answer.rc == 127
     assert "/no/such/program" in answer.err
+
+
+def test_thread_that_an_interrupt_met_at_its_start_ends_however_late_it_comes(monkeypatch):
+    """As on a busy machine, where the thread comes to life when all has been closed."""
+    failed: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    with_nodes = Probe({"n1": here("n1")})
+    thread = with_nodes._thread
+    late = threading.Timer(2.0, thread.start)
+
+    def interrupted():
+        late.start()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            with_nodes.run("n1", "true")
+    with_nodes.close()
+    late.join()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert failed == []
+
+
+def test_interrupt_within_python_s_look_at_the_thread_leaves_it_to_be_ended(monkeypatch):
+    """Python takes the thread's lock for its own then, and the thread for stopped (bpo-45274)."""
+    with_nodes = Probe({"n1": here("n1")})
+    assert with_nodes.run("n1", "echo out").out == "out\n"
+    monkeypatch.setattr(with_nodes._thread, "_is_stopped", True)
+    assert with_nodes.run("n1", "echo more").out == "more\n"
+    with_nodes.close()
+    assert with_nodes._loop.is_closed()
