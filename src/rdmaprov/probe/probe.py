@@ -122,7 +122,9 @@ class Probe:
         return answers
 
     def close(self) -> None:
-        """End all connections."""
+        """End all connections; a second time there is nothing to end."""
+        if self._loop.is_closed():
+            return
         with self._turn:
             serves = self._is_started or self._is_serving
             self._is_closed = not serves
