@@ -94,6 +94,7 @@ class MadeUpWatch:
             for _ in self.nodes
         ]
         self.boots = [f"{number:08x}" for number in range(len(self.nodes))]
+        self.links: list[MadeUpLink] = []
         self.silent: set[int] = set()
         self.odd_answers: dict[int, str] = {}
 
@@ -187,25 +188,44 @@ def _poisson(chance: random.Random, mean: float) -> int:
 
 
 class MadeUpLink:
-    """A connection to a made-up node: answers as watch/node/counters.py writes them."""
+    """A connection to a made-up node: answers as watch/node/counters.py writes them.
+
+    Seconds pass for all nodes alike, as they do for real ones: whoever has read one is answered
+    again when all others have, however busy this machine is.
+    """
 
     def __init__(self, watch: MadeUpWatch, number: int) -> None:
         self._watch, self._number = watch, number
         self._last: list[int] = []
         self._began = self._read = watch.second
         self._answers = 0
+        watch.links.append(self)
 
     def send(self, commands: Sequence[Command]) -> list[asyncio.Future[Answer]]:
-        """Answer at once."""
+        """Answer at once, or when the others have read this second."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in commands]
         for command, future in zip(commands, futures, strict=True):
-            if self._number in self._watch.silent:
-                name = self._watch.nodes[self._number].name
-                future.set_exception(NodeUnreachable(f"{name}: the connection ended", "Look."))
-            else:
-                future.set_result(Answer(0, self.text(command.text), ""))
+            self._answer(loop, command, future)
         return futures
+
+    def _answer(
+        self, loop: asyncio.AbstractEventLoop, command: Command, future: asyncio.Future[Answer]
+    ) -> None:
+        if future.done():  # nobody waits for it any more
+            return
+        if self._number in self._watch.silent:
+            name = self._watch.nodes[self._number].name
+            future.set_exception(NodeUnreachable(f"{name}: the connection ended", "Look."))
+        elif command.text == "read" and self._is_ahead():
+            loop.call_later(0.001, self._answer, loop, command, future)
+        else:
+            future.set_result(Answer(0, self.text(command.text), ""))
+
+    def _is_ahead(self) -> bool:
+        away = {*self._watch.silent, *self._watch.odd_answers}
+        others = (each for each in self._watch.links if each._number not in away)
+        return any(each._read < self._read for each in others)
 
     def text(self, asked: str) -> str:
         """Return what the node prints."""
@@ -241,7 +261,9 @@ class MadeUpLink:
         return json.dumps(document, separators=(",", ":"))
 
     def close(self) -> None:
-        """Do nothing."""
+        """Let no other node wait for this one."""
+        if self in self._watch.links:
+            self._watch.links.remove(self)
 
 
 def leaf_nodes(watch: MadeUpWatch, place: Place) -> Iterator[int]:
