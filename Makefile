@@ -132,7 +132,7 @@ matrix: venv
 # Asked for by name, so a machine without a GPU fails, before anything is made. What ranks write is
 # kept in runs/gpu, or where RDMAPROV_GPU_LOGS says.
 gpu: gpu-there venv $(if $(RDMAPROV_TORCH_PYTHON),,$(TORCH)/.made)
-	RDMAPROV_TORCH_PYTHON=$(or $(RDMAPROV_TORCH_PYTHON),$(CURDIR)/$(TORCH)/bin/python) $(BIN)/pytest -v tests/gpu
+	RDMAPROV_TORCH_PYTHON=$(or $(RDMAPROV_TORCH_PYTHON),$(CURDIR)/$(TORCH)/bin/python) $(BIN)/pytest -v -m gpu tests/gpu
 
 gpu-there:
 	@$(PYTHON) tests/gpu/machine.py

@@ -1,5 +1,7 @@
 """A rank whose collectives are not torch's own any more, by Python's own start-up hook."""
 
+from pathlib import Path
+
 # The body of `change` follows, indented. It may call torch's own by the names that are kept here.
 RANK_HOOK = """\
 import importlib.abc, os, sys
@@ -69,3 +71,13 @@ def late_steps(seconds: float) -> str:
         return loss(*words, **options)
     functional.cross_entropy = cross_entropy
 """
+
+
+def hooked_python(directory: Path, python: str, source: str) -> Path:
+    """Return an interpreter, made in a directory, that runs this source when it starts."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "sitecustomize.py").write_text(source)
+    hooked = directory / "python"
+    hooked.write_text(f'#!/bin/sh\nPYTHONPATH={directory} exec {python} "$@"\n')
+    hooked.chmod(0o755)
+    return hooked

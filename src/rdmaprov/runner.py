@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import site
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import ansible
 from ansible import constants
 
 from rdmaprov import tuning
+from rdmaprov.errors import UsageError
 from rdmaprov.interrupt import Interrupt
 
 if TYPE_CHECKING:
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
 
 # How often to look for a signal to stop.
 _POLL_S = 1
+_PROGRAM = "ansible-playbook"
 
 
 def run_ansible(hosts: int = 0, **settings: object) -> Runner:
@@ -35,6 +42,8 @@ def run_ansible(hosts: int = 0, **settings: object) -> Runner:
     """
     import ansible_runner  # only where Ansible runs: verbs that run no playbook start without it
 
+    path = _path_with_ansible()
+
     given = settings.pop("envvars", {})
     with (
         tempfile.TemporaryDirectory(prefix="rdmaprov-", ignore_cleanup_errors=True) as directory,
@@ -44,8 +53,7 @@ def run_ansible(hosts: int = 0, **settings: object) -> Runner:
             private_data_dir=directory,
             project_dir=str(Path.cwd()),
             envvars={
-                # The ansible beside this Python comes first in PATH.
-                "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+                "PATH": path,
                 # Ansible's own setting: ansible-runner would turn host key checking off.
                 "ANSIBLE_HOST_KEY_CHECKING": str(constants.HOST_KEY_CHECKING),
                 **tuning.environment(hosts),
@@ -61,3 +69,31 @@ def run_ansible(hosts: int = 0, **settings: object) -> Runner:
     if interrupt.count:
         raise KeyboardInterrupt
     return runner
+
+
+def _path_with_ansible() -> str:
+    """Return PATH with the directory of this Python's own Ansible first.
+
+    It is beside this Python in a virtual environment; pip install --user and --target put it where
+    their scripts are, which need not be in PATH.
+
+    Raises:
+        UsageError: it is in none of them.
+
+    """
+    package = Path(ansible.__file__).parents[1]
+    places = [
+        Path(sys.executable).parent,
+        Path(sys.argv[0]).absolute().parent,
+        Path(sysconfig.get_path("scripts")),
+        Path(site.getuserbase(), "bin"),
+        package / "bin",
+    ]
+    found = [str(place) for place in places if os.access(place / _PROGRAM, os.X_OK)]
+    path = ":".join([*found[:1], os.environ.get("PATH", os.defpath)])
+    if shutil.which(_PROGRAM, path=path) is None:
+        raise UsageError(
+            f"{_PROGRAM} is not installed beside {sys.executable}, and not in PATH",
+            "Run: " + shlex.join([sys.executable, "-m", "pip", "install", "ansible-core"]),
+        )
+    return path

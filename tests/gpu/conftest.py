@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 from tests.gpu.machine import missing_gpu
 from tests.gpu.ranks import PYTHON, Ranks, python_with_torch
+from tests.namespaces.nodes import lab_torch_disk, run
+
+from rdmaprov.lab.build import TORCH_DIRECTORY
 
 
-@pytest.fixture(params=["gloo", pytest.param("nccl", marks=pytest.mark.gpu)])
+@pytest.fixture(scope="session", autouse=True)
+def torch_of_the_lab(tmp_path_factory):
+    """Name a Python with the torch of the lab, which each process mounts, if none is known."""
+    if os.geteuid() != 0 or python_with_torch():
+        yield
+        return
+    disk = run("losetup", "--find", "--show", "--read-only", lab_torch_disk()).strip()
+    python = tmp_path_factory.mktemp("torch") / "python3"
+    mounts = f"mount -t tmpfs tmpfs /opt && mkdir -p {TORCH_DIRECTORY} && "
+    mounts += f"mount -o ro {disk} {TORCH_DIRECTORY} && "
+    python.write_text(
+        f"#!/bin/sh\nexec unshare --mount sh -c '{mounts}"
+        f'exec {TORCH_DIRECTORY}/bin/python3 "$@"\' sh "$@"\n'
+    )
+    python.chmod(0o755)
+    os.environ[PYTHON] = str(python)
+    python_with_torch.cache_clear()
+    yield
+    run("losetup", "--detach", disk)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("gloo", marks=pytest.mark.long),
+        pytest.param("nccl", marks=pytest.mark.gpu),
+    ]
+)
 def backend(request) -> str:
     """Return a backend that can run here; NCCL was asked for by name, so it does not skip."""
     if request.param == "nccl" and (why := missing_gpu()):

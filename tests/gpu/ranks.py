@@ -6,20 +6,18 @@ node is a host of its own to it (NCCL_HOSTID): the ranks share the GPU and talk 
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from tests.rank_hook import RANK_HOOK, hooked_python
 from tests.unit.helpers.local_node import here
 
-from rdmaprov.acceptance.ask import bundle
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.launch import Launcher
 from rdmaprov.acceptance.ranks.nccl_logs import RunLogs, read_run
@@ -38,40 +36,21 @@ PLANE, PORT = "here", 29471
 # After it a rank that hangs is ended. gloo's ranks share the processors with whatever runs there.
 STEP_S = {"nccl": 20.0, "gloo": 60.0}
 SHARED_GPU = {"NCCL_SOCKET_IFNAME": "=lo", "NCCL_IB_DISABLE": "1", "CUDA_VISIBLE_DEVICES": "0"}
-# What __main__.py of the agent becomes on all ranks: on one, torch's collectives do wrong.
-_MAIN = """
-import os, sys
-from pathlib import Path
-from agent import rank
-from agent.main import main
-
-class Dist:
-    def __init__(self, dist):
-        self._dist = dist
-    def __getattr__(self, name):
-        return getattr(self._dist, name)
-{methods}
-
-if os.environ["RANK"] == "{rank}":
-    begin = rank.RankProcess.__init__
-    def init(self, *words):
-        begin(self, *words)
-        self.dist = Dist(self.dist)
-    rank.RankProcess.__init__ = init
-sys.exit(main(Path(sys.argv[1])))
-"""
-SENDS_WRONG = """
-    def all_reduce(self, given, **more):
+# Bodies of the start-up hook of one rank: what it gives to collectives, or gets of them, is wrong.
+SENDS_WRONG = """\
+    def all_reduce(given, **more):
         given += 1
-        return self._dist.all_reduce(given, **more)
-    def all_gather_into_tensor(self, out, given, **more):
-        return self._dist.all_gather_into_tensor(out, given + 1, **more)
+        return reduce(given, **more)
+    def all_gather_into_tensor(out, given, **more):
+        return gather(out, given + 1, **more)
+    dist.all_reduce, dist.all_gather_into_tensor = all_reduce, all_gather_into_tensor
 """
-GETS_WRONG = """
-    def all_reduce(self, given, **more):
-        done = self._dist.all_reduce(given, **more)
+GETS_WRONG = """\
+    def all_reduce(given, **more):
+        done = reduce(given, **more)
         given[-1] += 1
         return done
+    dist.all_reduce = all_reduce
 """
 
 
@@ -105,6 +84,13 @@ class Ranks:
     backend: str
     test: str
     processes: dict[int, int] = field(default_factory=dict)
+    _pythons: dict[str, str] = field(default_factory=dict)
+
+    def corrupt(self, rank: int, body: str) -> None:
+        """Have one rank do wrong, as the body of a start-up hook says."""
+        directory = logs_directory() / self.test / "hook"
+        python = hooked_python(directory, python_with_torch(), RANK_HOOK + body)
+        self._pythons[f"n{rank}"] = str(python)
 
     def job(self, count: int, *tasks: Task) -> GateJob:
         """Return a job of so many nodes, which perform these tasks."""
@@ -115,7 +101,7 @@ class Ranks:
             backend=self.backend,
             nodes=names,
             per_node=1,
-            pythons=dict.fromkeys(names, python_with_torch()),
+            pythons=dict.fromkeys(names, python_with_torch()) | self._pythons,
             address="127.0.0.1",
             port=PORT,
             control=dict.fromkeys(names, "lo"),
@@ -162,17 +148,3 @@ def task(number: int, count: int, collective: str = "all_reduce", **more) -> Tas
     """Return a task of all ranks."""
     everyone = (tuple(range(count)),)
     return Task(number, "fleet", PLANE, everyone, collective, **more)
-
-
-def corrupt(monkeypatch, rank: int, methods: str) -> None:
-    """Have one rank do wrong: what it gives to collectives, or what it gets of them."""
-    packed = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(bundle.agent_archive())) as whole,
-        zipfile.ZipFile(packed, "w") as made,
-    ):
-        for name in whole.namelist():
-            own = name == "__main__.py"
-            data = _MAIN.format(rank=rank, methods=methods).encode() if own else whole.read(name)
-            made.writestr(name, data)
-    monkeypatch.setattr(bundle, "agent_archive", packed.getvalue)

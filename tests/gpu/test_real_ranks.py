@@ -50,16 +50,16 @@ def test_values_are_exact_for_each_collective_and_type(ranks, count):
     assert (row.bytes, len(row.ranks)) == (max(wanted), count)
 
 
-def test_a_rank_that_gives_wrong_data_is_named(ranks, monkeypatch):
-    made.corrupt(monkeypatch, 1, made.SENDS_WRONG)
+def test_a_rank_that_gives_wrong_data_is_named(ranks):
+    ranks.corrupt(1, made.SENDS_WRONG)
     ran, _ = ranks.run(3, task(0, 3, sizes=SIZES[ranks.backend], dtypes=("float32",)))
     (found,) = wrong_sums.findings(ran)
     assert (found.node, found.level, found.proven) == ("n1", "rank", True)
     assert "data from rank 1 arrives wrong at 2 others" in found.what
 
 
-def test_a_rank_that_gets_wrong_results_is_named(ranks, monkeypatch):
-    made.corrupt(monkeypatch, 2, made.GETS_WRONG)
+def test_a_rank_that_gets_wrong_results_is_named(ranks):
+    ranks.corrupt(2, made.GETS_WRONG)
     ran, _ = ranks.run(3, task(0, 3, sizes=SIZES[ranks.backend], dtypes=("float32",)))
     (found,) = wrong_sums.findings(ran)
     assert (found.node, found.level, found.proven) == ("n2", "rank", True)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.namespaces.nodes import NamespaceFleet
-
-from rdmaprov.lab import build
-from rdmaprov.lab.image import ImageStore, Recipe
-from rdmaprov.lab.layout import default_cache
-from rdmaprov.resources import data_dir
+from tests.namespaces.nodes import NamespaceFleet, lab_torch_disk
 
 
 @pytest.fixture(scope="session")
@@ -18,10 +13,7 @@ def torch_disk():
     """Provide the image with torch, built if it is not there."""
     if os.geteuid() != 0:
         pytest.skip("needs root: nodes of namespaces mount a disk")
-    recipe = Recipe(data_dir("lab"), "bookworm")
-    store = ImageStore(default_cache() / "images", print)
-    build.ensure(recipe, store, print)
-    return store.path(recipe.torch_key())
+    return lab_torch_disk()
 
 
 @pytest.fixture

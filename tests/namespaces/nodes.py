@@ -11,8 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
+from tests.rank_hook import hooked_python
 
+from rdmaprov.lab import build
 from rdmaprov.lab.build import TORCH_DIRECTORY
+from rdmaprov.lab.image import ImageStore, Recipe
+from rdmaprov.lab.layout import default_cache
+from rdmaprov.resources import data_dir
 
 # Runs as the first process of a node: its /proc, /sys and /run are its own, the rest is shared.
 INIT = """
@@ -31,6 +36,14 @@ exec sleep infinity
 CONTROL_NETWORK = "10.77.0"
 # The brackets keep these patterns from matching the shell that has them on its command line.
 LEFT = "ls /run | grep 'rdmaprov-accep[t]'; pgrep -af 'rdmaprov-accep[t]|agent.py[z]'; true"
+
+
+def lab_torch_disk() -> Path:
+    """Return the lab's image with torch, built if it is not there."""
+    recipe = Recipe(data_dir("lab"), "bookworm")
+    store = ImageStore(default_cache() / "images", print)
+    build.ensure(recipe, store, print)
+    return store.path(recipe.torch_key())
 
 
 def run(*words: str | Path) -> str:
@@ -174,14 +187,8 @@ class NamespaceFleet:
 
     def hook(self, name: str, source: str) -> None:
         """Have the ranks of a node run this source when their Python starts."""
-        directory = self.directory / f"hook-{name}"
-        directory.mkdir()
-        (directory / "sitecustomize.py").write_text(source)
-        python = directory / "python"
-        python.write_text(
-            f'#!/bin/sh\nPYTHONPATH={directory} exec {TORCH_DIRECTORY}/bin/python3 "$@"\n'
-        )
-        python.chmod(0o755)
+        torch = f"{TORCH_DIRECTORY}/bin/python3"
+        python = hooked_python(self.directory / f"hook-{name}", torch, source)
         variables = self.site / "host_vars"
         variables.mkdir()
         (variables / f"{name}.yml").write_text(f"torch_runtime_launch_python: {python}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -119,11 +120,12 @@ def test_a_node_that_dies_in_the_sweep_is_named_alone(four_nodes, runs):
     assert {f["node"] for f in runs.results()["findings"]} == {"node3"}, said
 
 
-def test_an_interrupt_leaves_nothing_behind(four_nodes, runs):
+def test_ctrl_c_leaves_nothing_behind(four_nodes, runs):
+    """A terminal sends it to all processes of the group, so to what reaches the nodes as well."""
     started = runs.start_until(
         "accept", "ranks.jsonl", "rail 0: sweep", "--ignore-validate", *SIZES, "--stages", "fleet"
     )
-    started.send_signal(signal.SIGINT)
+    os.killpg(started.pid, signal.SIGINT)
     said, _ = started.communicate(timeout=TIMEOUT_S)
     assert started.returncode == 130, said
     assert left(four_nodes) == [""] * 4

@@ -135,6 +135,16 @@ def test_node_without_driver_is_unknown(suite, fleet, nodes, changed):
     assert (state, said) == ("error", "unknown: nvidia-smi: not installed")
 
 
+def test_modules_on_disk_are_unknown_without_modinfo(suite, fleet, nodes, changed):
+    """Seen on a GPU node in a container: what its shell said became the driver's version."""
+    changed.remove("/.bin/modinfo")
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    names = frozenset(each for each in functions(suite) if "test_drivers_on_disk_run" in each)
+    outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0], names=names)
+    said = "unknown: modules on disk: modinfo is not installed. On the node: apt-get install kmod"
+    assert [(each.state, each.said) for each in outcomes] == [("error", said)]
+
+
 def test_driver_in_a_container(suite, fleet, nodes, changed):
     """NVIDIA's GPU Operator brings driver, fabric manager and nvidia-smi in a tree of their own."""
     changed.put("/.bin/chroot", '#!/bin/sh\nshift\nexec "$ROOT/inside/$@"\n')

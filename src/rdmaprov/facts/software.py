@@ -28,18 +28,22 @@ STACK = (
     "nvidia",
     "nvidia_peermem",
 )
+# Without it nothing is known of what is on disk: no difference, and no agreement.
+_NO_MODINFO = "modinfo is not installed"
+_HAS_MODINFO = f"command -v modinfo > /dev/null || echo '{_NO_MODINFO}'; "
 # Others that hook into it are found: what holds ib_core.
 _MODULES = (
-    f"for m in {' '.join(STACK)} $(ls /sys/module/ib_core/holders 2>&1); do "
+    f"{_HAS_MODINFO}for m in {' '.join(STACK)} $(ls /sys/module/ib_core/holders 2> /dev/null); do "
     'd=/sys/module/$m; [ -e "$d" ] || continue; '
-    'echo "$m|$(cat "$d/version" 2>&1)|$(cat "$d/srcversion" 2>&1)'
-    '|$(modinfo -F version "$m" 2>&1)|$(modinfo -F srcversion "$m" 2>&1)'
-    f'|$(modinfo -n "$m" 2>&1)"; done; echo {END}'
+    'echo "$m|$(cat "$d/version" 2> /dev/null)|$(cat "$d/srcversion" 2> /dev/null)'
+    '|$(modinfo -F version "$m" 2> /dev/null)|$(modinfo -F srcversion "$m" 2> /dev/null)'
+    f'|$(modinfo -n "$m" 2> /dev/null)"; done; echo {END}'
 )
 _DRIVERS = (
+    f"{_HAS_MODINFO}"
     "for k in /lib/modules/*/modules.dep; do k=${k%/modules.dep}; k=${k##*/}; "
     '[ -e "/boot/vmlinuz-$k" ] || continue; '
-    f'echo "$k|$(modinfo -k "$k" -n mlx5_core 2>&1)"; done; echo {END}'
+    f'echo "$k|$(modinfo -k "$k" -n mlx5_core 2> /dev/null)"; done; echo {END}'
 )
 _PATTERNS = (
     "rdma-core",
@@ -117,10 +121,10 @@ def modules(host: Host) -> Mapping[str, Module]:
     """Return the modules of the RDMA stack that are loaded.
 
     Raises:
-        CouldNotTell: the output is truncated.
+        CouldNotTell: the output is truncated, or modinfo is not installed.
 
     """
-    return parse_modules(whole(host.run(_MODULES).stdout, "modules"))
+    return parse_modules(_of_modinfo(host, _MODULES, "modules"))
 
 
 @remember
@@ -131,24 +135,26 @@ def parse_modules(body: str) -> Mapping[str, Module]:
         parts = line.split("|")
         if len(parts) != 6:
             raise CouldNotTell(f"modules: {line[:80]!r} has {len(parts)} parts, not 6")
-        name, *rest = (_value_or_empty(part) for part in parts)
+        name, *rest = (part.strip() for part in parts)
         found[name] = Module(rest[0], rest[1], rest[2], rest[3], rest[4])
     return found
 
 
-def _value_or_empty(text: str) -> str:
-    """Return a value, empty for what a program said of its absence."""
-    return "" if text.startswith(("cat:", "modinfo:")) else text.strip()
+def _of_modinfo(host: Host, command: str, what: str) -> str:
+    body = whole(host.run(command).stdout, what)
+    if body.startswith(_NO_MODINFO):
+        raise NotInstalled(f"{what} on disk: {_NO_MODINFO}", "apt-get install kmod")
+    return body
 
 
 def drivers_on_disk(host: Host) -> dict[str, str]:
     """Return by kernel that a boot may start the file of its mlx5_core, empty if it has none."""
     found = {}
-    for line in whole(host.run(_DRIVERS).stdout, "kernels").splitlines():
+    for line in _of_modinfo(host, _DRIVERS, "kernels").splitlines():
         kernel, bar, path = line.partition("|")
         if not bar:
             raise CouldNotTell(f"kernels: {line[:80]!r} is not KERNEL|DRIVER")
-        found[kernel] = _value_or_empty(path)
+        found[kernel] = path.strip()
     return found
 
 

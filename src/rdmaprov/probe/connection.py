@@ -305,6 +305,9 @@ async def open_connection(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # Ctrl-C in a terminal reaches all of this process's group: what runs on the node is
+            # ended over this connection, so the connection must outlive the signal.
+            process_group=0,
         )
     except OSError as error:
         raise NodeUnreachable(f"{target.name}: {target.argv[0]}: {error.strerror}", "") from error

@@ -19,6 +19,7 @@ _SENT = (("port.port_xmit_data", 4), ("ethtool.tx_bytes_phy", 1), ("netdev.tx_by
 _FEW_NODES = 2
 MIN_SHARE = 0.7  # of the mean of a node's rails
 MANAGEMENT_SHARE = 0.05
+USED_SHARE = 0.05  # of what is due: below, rails were not used
 _SLACK_BYTES = 64 << 20
 PRIORITY_SHARE = 0.95
 _READ_LOGS = (
@@ -64,8 +65,17 @@ def rail_traffic(node: Node, before: Document, after: Document) -> list[RailTraf
     return found
 
 
-def balance(rails: Sequence[RailTraffic]) -> Iterator[Finding]:
-    """Yield rails that sent much less than the others of their node."""
+def balance(rails: Sequence[RailTraffic], due_bytes: int) -> Iterator[Finding]:
+    """Yield rails that sent much less than the others of their node.
+
+    A node whose rails sent nearly nothing used none of them: `volume` names it, and no rail is
+    the odd one of what broadcasts and neighbours leave in the counters.
+
+    Args:
+        rails: of all nodes.
+        due_bytes: what each node had to send.
+
+    """
     by_node: dict[str, list[RailTraffic]] = {}
     for each in rails:
         by_node.setdefault(each.node, []).append(each)
@@ -77,7 +87,7 @@ def balance(rails: Sequence[RailTraffic]) -> Iterator[Finding]:
             what = "bytes that its rails sent: they have no counter for it"
             remedy = f"On {node}, check: rdma -j statistic; ethtool -S"
             yield Finding("traffic.share", what, remedy, node, proven=False)
-        elif len(known) > 1:
+        elif len(known) > 1 and sum(known) >= USED_SHARE * due_bytes:
             mean = statistics.fmean(known)
             pairs = zip(own, known, strict=True)
             low += [(rail, _low(rail, n, mean)) for rail, n in pairs if n < MIN_SHARE * mean]

@@ -8,11 +8,13 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rdmaprov.apply import limits
+from rdmaprov.errors import UsageError
 from rdmaprov.runner import run_ansible
 
 pytestmark = pytest.mark.program
@@ -49,6 +51,26 @@ def test_interrupt_ends_ansible_and_comes_through(tmp_path: Path):
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
             run_ansible(inventory=hosts, **PING)
+
+
+def test_ansible_of_another_python_is_no_node_that_does_not_answer(tmp_path, monkeypatch):
+    """After `pip install --target` or from a wheel alone: said once, before anything runs."""
+    where = str(tmp_path / "bin/python3")
+    monkeypatch.setattr("rdmaprov.runner.sys", SimpleNamespace(executable=where, argv=[where]))
+    monkeypatch.setattr("sysconfig.get_path", lambda _scheme: str(tmp_path))
+    monkeypatch.setattr("site.getuserbase", lambda: str(tmp_path))
+    monkeypatch.setattr("ansible.__file__", str(tmp_path / "ansible/__init__.py"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="ansible-playbook is not installed beside"):
+        run_ansible(inventory="nowhere", **PING)
+    beside = tmp_path / "bin/ansible-playbook"
+    beside.parent.mkdir()
+    beside.write_text("#!/bin/sh\n")
+    beside.chmod(0o755)
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("ansible_runner.run", lambda **settings: given.update(settings))
+    run_ansible(inventory="nowhere", **PING)
+    assert given["envvars"]["PATH"] == f"{beside.parent}:{tmp_path}"
 
 
 @pytest.mark.parametrize("checks", [True, False])

@@ -42,7 +42,7 @@ def test_bytes_are_words_of_four(nodes):
 def test_errors_that_were_there_before_are_no_findings(nodes):
     rails = counted(nodes[0])
     assert list(link_errors.findings(rails)) == []
-    assert list(counters.balance(rails)) == []
+    assert list(counters.balance(rails, 0)) == []
     assert list(counters.volume(rails, 180_000_000)) == []
 
 
@@ -123,7 +123,7 @@ def test_a_counter_that_fell_says_nothing(nodes):
 
 
 def test_a_rail_that_sends_little_is_named(nodes):
-    (finding,) = counters.balance(counted(nodes[0], port__port_xmit_data=2_000_000))
+    (finding,) = counters.balance(counted(nodes[0], port__port_xmit_data=2_000_000), 900_000_000)
     assert (finding.node, finding.rail) == ("n1", 1)
 
 

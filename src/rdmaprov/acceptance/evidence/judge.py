@@ -99,10 +99,10 @@ def judge_counters(
         {name: leaf for name, leaf in leaves.items() if leaf},
     )
     if due_bytes:
-        found += counters.balance(rails)
         # Nodes of one NVLink domain reduce by NVLink first, and share the traffic between domains.
         domain = _domain(site)
         due = 0 if domain >= len(site.nodes) > 1 else due_bytes // domain
+        found += counters.balance(rails, due)
         found += counters.volume(rails, due)
     others = gpu_checks.disturbed(after, own or {})
     return rails, gpu_checks.disturbance_findings(others) + excuse(found, others)
