@@ -168,6 +168,7 @@ def test_no_place_to_meet(nodes, known):
 
 def test_a_node_where_another_acceptance_runs_is_neither_good_nor_bad(nodes, known):
     known["n3"]["runs"] = ["process 4711"]
+    known["n3"]["gpus"]["processes"] = ["4712, python3"]  # its rank: nothing else to drain
     (finding,) = found(nodes, known)
     assert (finding.node, finding.proven) == ("n3", False)
     assert "another acceptance runs on it (process 4711)" in finding.what

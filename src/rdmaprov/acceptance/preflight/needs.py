@@ -57,7 +57,8 @@ def findings(
         found += _clock_findings(node, answer["time"], asked_s)
         found += _busy_findings(node, answer.get("runs", ()))
         if backend == "nccl":
-            found += gpu_checks.findings(node, answer["gpus"])
+            own = {"processes": []} if answer.get("runs") else {}  # ranks of the acceptance above
+            found += gpu_checks.findings(node, {**answer["gpus"], **own})
     found += _odd_versions(known, "torch", "torch_runtime_requirements")
     if backend == "nccl":
         found += gpu_checks.odd_counts(nodes, known)
