@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
@@ -64,8 +65,15 @@ class Devices:
 
     def names(self, of_class: str) -> list[str]:
         """Return the devices of a class by name, such as those of /sys/class/net."""
-        start = of_class + "/"
-        return sorted(path[len(start) :] for path in self.paths if path.startswith(start))
+        return self._by_class.get(of_class, [])
+
+    @cached_property
+    def _by_class(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.paths):
+            of_class, _, name = path.rpartition("/")
+            found.setdefault(of_class, []).append(name)
+        return found
 
     def netdev(self, name: str, attribute: str) -> str:
         """Return an attribute of a network device; CouldNotTell if it cannot be read."""
@@ -77,7 +85,14 @@ class Devices:
 
     def pci_of(self, path: str) -> list[str]:
         """Return the PCI addresses on the way to a device, the root port first, its own last."""
-        return [part for part in self.paths.get(path, "").split("/") if ADDRESS.fullmatch(part)]
+        return self._ways.get(path, [])
+
+    @cached_property
+    def _ways(self) -> Mapping[str, list[str]]:
+        return {
+            path: [part for part in place.split("/") if ADDRESS.fullmatch(part)]
+            for path, place in self.paths.items()
+        }
 
     def below(self, netdev: str) -> tuple[str, ...]:
         """Return the network devices that a bond or a VLAN is on; none for a port."""
