@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
+
 import pytest
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
-from tests.madeup.watch_faults import AT_TIMES, FAULTS, WatchFault
+from tests.madeup.watch_faults import AT_TIMES, FAULTS
 from tests.madeup.watched import Fleet, MadeUpWatch
 from tests.madeup.watching import SHAPE, Watching, is_pair_right, is_right, watch_fault
 
@@ -31,17 +34,18 @@ def test_fault_is_named_with_its_rail_and_nobody_else(name):
             assert line(each).startswith("gpu006 rail 3 (leaf leaf02): ")
 
 
+@cache
+def healthy(seconds, shape):
+    """Return a watch that was healthy so long; what goes on with it is a copy."""
+    return watch_fault(None, PLACE, 2, seconds, shape)
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_is_named_within_ten_seconds_of_a_long_watch(name):
     """Judged every three seconds, after fourty healthy ones."""
     fault = FAULTS[name]
-    change = fault.make(PLACE)
-
-    def later(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
-        if second > 40:
-            change(watch, rows, second)
-
-    watching = watch_fault(WatchFault(lambda _place: later, fault.kinds), PLACE, 2, 40)
+    watching = deepcopy(healthy(40, SHAPE))
+    watching.watch.faults = [fault.make(PLACE)]
     assert not watching.verdicts()
     watching.pass_seconds(8)
     assert {word(each) for each in watching.verdicts()} & {*fault.kinds, "victim"}
@@ -52,17 +56,9 @@ def test_fault_is_named_within_ten_seconds_of_a_long_watch(name):
 )
 def test_fault_is_named_as_soon_where_the_healthy_time_was_long(name):
     """What a rate or a share allows in minutes is more than a fault makes in seconds."""
-    fault, healthy_s, place = FAULTS[name], 400, (1, PLACE[1])
-    change = fault.make(place)
-
-    def later(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
-        if second > healthy_s:
-            change(watch, rows, second)
-
-    shape = FleetShape(3, rails=8, per_leaf=3)
-    watching = watch_fault(
-        WatchFault(lambda _place: later, fault.kinds), place, 2, healthy_s, shape
-    )
+    fault = FAULTS[name]
+    watching = deepcopy(healthy(400, FleetShape(3, rails=8, per_leaf=3)))
+    watching.watch.faults = [fault.make((1, PLACE[1]))]
     assert not watching.verdicts()
     watching.pass_seconds(9)
     assert {word(each) for each in watching.verdicts()} == set(fault.kinds)
