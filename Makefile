@@ -74,9 +74,13 @@ WITHOUT_LABS = lab or browser or gpu or long or hours
 PROFILE ?= check
 test: export PROFILE = test
 
+# What unit tests write goes to memory, where there is room and programs may run from it.
+MEMORY = $(shell f=$$(mktemp -p /dev/shm 2> /dev/null) && cp /bin/true $$f && chmod u+x $$f && $$f \
+	&& [ "$$(df --output=avail /dev/shm | tail -1)" -gt 4000000 ] && echo /dev/shm; rm -f $$f)
+
 # Without what starts pytest, Ansible or the program, or makes large fleets: `program` has it.
 unit: venv
-	$(BIN)/pytest $(BESIDE) --hypothesis-profile $(PROFILE) -m "not ($(WITHOUT_LABS) or program)" $(UNIT)
+	PYTEST_DEBUG_TEMPROOT=$(MEMORY) $(BIN)/pytest $(BESIDE) --hypothesis-profile $(PROFILE) -m "not ($(WITHOUT_LABS) or program)" $(UNIT)
 
 # The unit tests that `unit` leaves out; then the program as its users run it, and the acceptance on
 # nodes of this machine's kernel. The pass, beside which it runs, mostly waits for one node: it comes first.
