@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.inventory.yaml_values import read_own
+from ansible._internal._datatag._tags import Origin, TrustedAsTemplate
+from ansible.parsing.utils.yaml import from_yaml
+
 from rdmaprov.resources import data_dir
 
 _HERE = Path(__file__).parent
@@ -102,6 +104,12 @@ def _role(path: Path) -> Role:
     return Role(
         path.name, str(spec["short_description"]), str(spec["description"]), options, defaults
     )
+
+
+def read_own(path: Path) -> Any:
+    """Return one of rdmaprov's own YAML files: each value has its place, and may be a template."""
+    text = Origin(path=str(path.resolve())).tag(path.read_text())
+    return from_yaml(TrustedAsTemplate().tag(text))
 
 
 def _with_default(

@@ -8,8 +8,6 @@ tests.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible._internal._datatag._tags import Origin, TrustedAsTemplate
 
 from rdmaprov.problem import Position
@@ -27,12 +25,6 @@ def origin_position(origin: Origin | None) -> Position | None:
     if origin is None or not origin.path:
         return None
     return Position(str(origin.path), origin.line_num or 1, origin.col_num or 1)
-
-
-def place(value: Any, at: Position, *, trusted: bool = False) -> Any:
-    """Return a value with its position; a trusted text may be a template."""
-    placed = Origin(path=at.file, line_num=at.line, col_num=at.column).tag(value)
-    return TrustedAsTemplate().tag(placed) if trusted and isinstance(value, str) else placed
 
 
 def has_mark(text: str) -> bool:
