@@ -29,7 +29,7 @@ def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
 _Dumper.add_representer(list, _list)
 
 
-def block(value: dict[str, Any], width: int = 80, dumper: type[yaml.SafeDumper] = _Dumper) -> str:
+def block(value: dict[str, Any], width: int, dumper: type[yaml.SafeDumper] = _Dumper) -> str:
     """Return a mapping as lines."""
     return yaml.dump(
         value,

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from plugins.module_utils.roles import ORDER
-from tools.generate import arguments, defaults, fragment, readme
+from tools.generate import arguments, defaults, readme
 from tools.generate.role import read_role
 
 from rdmaprov.acceptance.stage_report import STAGES
@@ -28,16 +28,12 @@ VERSIONED = {
 def outputs() -> dict[Path, str]:
     """Return the text of each generated file by its path."""
     roles = {path.name: read_role(path) for path in sorted((ROOT / "roles").iterdir())}
-    options = {name: option for role in roles.values() for name, option in role.options.items()}
-    derived = {name for role in roles.values() for name in role.derived}
     found: dict[Path, str] = {}
     for role in roles.values():
         found[role.path / "defaults" / "main.yml"] = defaults.text(role)
         page = role.path / "README.md"
         found[page] = readme.text(role, page.read_text())
-    modules = {name: arguments.of_module(roles[name], options, derived) for name in ORDER}
-    found[PLUGINS / "doc_fragments" / "options.py"] = fragment.text(modules)
-    found[PLUGINS / "module_utils" / "argument_specs.py"] = arguments.text(modules)
+    found[PLUGINS / "module_utils" / "argument_specs.py"] = arguments.text(ORDER)
     for name in SCHEMAS:
         page = ROOT / "docs" / name
         found[page] = stages_named(page.read_text())

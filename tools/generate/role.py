@@ -1,4 +1,4 @@
-"""A role as it is declared: its spec, its derived defaults, its task."""
+"""A role as it is declared: its spec, its derived defaults."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ class Role:
         text: what the role owns.
         options: by variable, its entry in the argument spec.
         derived: by variable, the template of a default that is made from other variables.
-        task: what the role's task gives the role's module: by argument, a template; empty for a
-            role without a module.
 
     """
 
@@ -30,7 +28,6 @@ class Role:
     text: str
     options: Mapping[str, Option]
     derived: Mapping[str, str]
-    task: Mapping[str, str]
 
     @property
     def name(self) -> str:
@@ -55,10 +52,7 @@ def read_role(path: Path) -> Role:
             raise ValueError(f"{place}: {name} is no variable without a default")
         if " Default: " not in option["description"]:
             raise ValueError(f"{place}: the description of {name} lacks 'Default: ...'")
-    tasks = _yaml(path / "tasks" / "main.yml")
-    key = f"rdmaprov.node.{path.name}"
-    task: dict[str, str] = next((each[key] for each in tasks if key in each), {})
-    return Role(path, str(spec["description"]), spec["options"], derived, task)
+    return Role(path, str(spec["description"]), spec["options"], derived)
 
 
 def _yaml(path: Path) -> Any:  # noqa: ANN401 - a YAML file
