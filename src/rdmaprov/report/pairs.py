@@ -5,45 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rdmaprov.bandwidth import outliers
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.report.drawing import draw_svg, short
+from rdmaprov.report.heat_map import HeatMap, draw_map
 from rdmaprov.report.model import Plot, Table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # A 4 MiB burst takes milliseconds, so healthy ones differ; see acceptance.paths.
 LEAST_RATIO = 2.0
 _MOST_CELLS = 256  # along one edge: more would be less than a pixel of a screen
-_MOST_LABELS = 16
 _MOST_NAMED = 4
 _MOST_ROWS = 512  # of the table; results.json has all
 _Ends = tuple[str, str, str]  # plane, from, to
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """A rectangle of bandwidths.
-
-    Args:
-        rows, columns: names of both.
-        gb_s: by place (row, column).
-        marked: places of outliers.
-        down: the label of the rows.
-        across: the label of the columns.
-
-    """
-
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    gb_s: Mapping[tuple[int, int], float]
-    marked: frozenset[tuple[int, int]]
-    down: str
-    across: str
 
 
 def plot(data: Mapping[str, Any]) -> Plot | None:
@@ -59,11 +34,12 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     slow = slowest({ends: rate for ends, (rate, _) in rates.items()})
     found = heat_map({ends: rate for ends, (rate, _) in rates.items()}, slow, list(data["nodes"]))
     words = f"{len(slow):,} of {len(rates):,} directions are outliers{_name_outliers(slow)}"
+    most = max(found.values.values())
     size = (9, 7.6 if found.down else min(8.0, 1.6 + 0.3 * len(found.rows)))
     return Plot(
         "pairs",
         "Bandwidth between nodes",
-        draw_svg("pairs", size, lambda axes: _draw(axes, found)),
+        draw_svg("pairs", size, lambda axes: draw_map(axes, found, "GB/s", most)),
         words,
         f"A 4 MiB burst in each direction; brighter is faster. {words}. A ring marks an outlier: "
         f"at least {LEAST_RATIO:g} times slower than the median of its rails, and by more than "
@@ -120,61 +96,6 @@ def _map_of_all(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[
         gb_s[place] = min(rate, gb_s.get(place, math.inf))
     marked = frozenset((place_of[source], place_of[target]) for _, source, target in slow)
     return HeatMap(names, names, gb_s, marked, "sender", "receiver")
-
-
-def _draw(axes: Axes, found: HeatMap) -> None:
-    grid = [
-        [found.gb_s.get((row, column), math.nan) for column in range(len(found.columns))]
-        for row in range(len(found.rows))
-    ]
-    most = max(found.gb_s.values())
-    square = len(found.rows) == len(found.columns) and bool(found.down)
-    # The same colours in both schemes; cividis is readable without colour vision.
-    image = axes.imshow(
-        grid,
-        cmap="cividis",
-        vmin=0,
-        vmax=most,
-        interpolation="none",
-        aspect="equal" if square else "auto",
-    )
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    if found.marked:
-        rows, columns = zip(*sorted(found.marked), strict=True)
-        # In points squared; a ring is no larger than a cell, and all columns span about 400 points.
-        ring = min(70.0, max(6.0, (330 / len(found.columns)) ** 2))
-        for colour, width in (("#ffffff", 2.6), ("#b3202a", 1.3)):
-            axes.scatter(
-                columns,
-                rows,
-                s=ring,
-                marker="o",
-                facecolors="none",
-                edgecolors=colour,
-                linewidths=width,
-                clip_on=False,
-            )
-    _label(axes, found)
-    bar = axes.figure.colorbar(image, ax=axes, shrink=0.9)
-    bar.set_label("GB/s")
-    bar.outline.set_visible(False)
-
-
-def _label(axes: Axes, found: HeatMap) -> None:
-    across = range(0, len(found.columns), -(-len(found.columns) // _MOST_LABELS))
-    axes.set_xticks(
-        list(across),
-        [short(found.columns[place]) for place in across],
-        rotation=60,
-        ha="right",
-        rotation_mode="anchor",
-    )
-    down = range(0, len(found.rows), -(-len(found.rows) // (2 * _MOST_LABELS)))
-    names = [short(name) if found.down else name for name in found.rows]
-    axes.set_yticks(list(down), [names[place] for place in down])
-    axes.set_xlabel(found.across)
-    axes.set_ylabel(found.down)
 
 
 def _name_outliers(slow: list[_Ends]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rdmaprov.report.drawing import short
+from rdmaprov.report.heat_map import draw_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,27 +104,10 @@ def draw_tiles(axes: Axes, tiles: Sequence[Tile], limit: float) -> None:
                 marked.append((top + row, left + column))
         axes.text(left - 0.5, top - 0.8, each.title, fontsize=8, va="bottom")
         _label(axes, each, left, top)
-    image = axes.imshow(grid, cmap="cividis", vmin=0, vmax=1, interpolation="none", aspect="equal")
-    if marked:
-        size = min(60.0, max(4.0, (360 / len(grid[0])) ** 2))
-        for colour, line in (("#ffffff", 2.2), ("#b3202a", 1.1)):
-            axes.scatter(
-                [column for _, column in marked],
-                [row for row, _ in marked],
-                s=size,
-                marker="o",
-                facecolors="none",
-                edgecolors=colour,
-                linewidths=line,
-                clip_on=False,
-            )
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
+    size = min(60.0, max(4.0, (360 / len(grid[0])) ** 2))
+    draw_cells(axes, grid, marked, size, ("share of good paths", 1))
     axes.set_xticks([])
     axes.set_yticks([])
-    bar = axes.figure.colorbar(image, ax=axes, shrink=0.6)
-    bar.set_label("share of good paths")
-    bar.outline.set_visible(False)
 
 
 def _label(axes: Axes, each: Tile, left: int, top: int) -> None:

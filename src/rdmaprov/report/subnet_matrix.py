@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,22 +22,16 @@ class LoadMatrix:
         below: the first switch of each column.
         loads: for each row and column the busiest cable against the mean of the cables of the
             switch below; None without a cable.
-        lacks: rows and columns with fewer cables than most.
-        shares: of each row, the share of all flows, 0 to 1.
-        fair: the share of a row if all have the same.
         totals: of each switch above: name, cables, flows, share.
         rows_each: how many switches a row stands for.
         columns_each: the same of a column.
-        threshold: the load from which a cell is red.
+        threshold: the load from which a cell has a ring.
 
     """
 
     above: tuple[str, ...]
     below: tuple[str, ...]
     loads: tuple[tuple[float | None, ...], ...]
-    lacks: frozenset[tuple[int, int]]
-    shares: tuple[float, ...]
-    fair: float
     totals: tuple[tuple[str, int, int, float], ...]
     most: Mapping[str, float | None]
     rows_each: int = 1
@@ -46,7 +39,7 @@ class LoadMatrix:
     threshold: float = MOST_EXCESS
 
     def uneven(self) -> list[tuple[int, int, float]]:
-        """Return the red cells by row and column, the worst first."""
+        """Return the cells with a ring by row and column, the worst first."""
         found = [
             (row, column, load)
             for row, own in enumerate(self.loads)
@@ -75,9 +68,6 @@ def matrix_of(loads: Mapping[str, Any]) -> LoadMatrix:
             tuple(_worst(relative[r][c] for r in row for c in column) for column in columns)
             for row in rows
         ),
-        frozenset(_lacking(loads["cables"], rows, columns)),
-        tuple(sum(flows[r] for r in row) / total for row in rows),
-        1 / len(rows) if rows else 0.0,
         tuple(
             (name, sum(cables), own, own / total)
             for name, cables, own in zip(above, loads["cables"], flows, strict=True)
@@ -112,20 +102,3 @@ def _blocks(count: int, most: int) -> list[range]:
 def _worst(values: Iterable[float | None]) -> float | None:
     found = [value for value in values if value is not None]
     return max(found, default=None)
-
-
-def _lacking(
-    cables: Sequence[Sequence[int]], rows: Sequence[range], columns: Sequence[range]
-) -> Iterator[tuple[int, int]]:
-    """Yield the cells with a pair that has fewer cables than most of the pairs that have some.
-
-    With spines for each pod most pairs have none, which is as it should be.
-    """
-    count = Counter(number for own in cables for number in own)
-    least = 0 if count[0] * 3 >= count.total() else -1
-    del count[0]
-    usual = count.most_common(1)[0][0] if count else 0
-    for row, of_row in enumerate(rows):
-        for column, of_column in enumerate(columns):
-            if any(least < cables[r][c] < usual for r in of_row for c in of_column):
-                yield row, column

@@ -39,7 +39,7 @@ def test_map_of_the_first_node_has_a_row_for_each_direction():
     rates = {("p", "a", "b"): 4.0, ("p", "b", "a"): 3.0, ("p", "a", "c"): 2.0}
     found = pairs.heat_map(rates, [("p", "a", "c")], ["a", "b", "c"])
     assert (found.rows, found.columns) == (("p, from a", "p, to a"), ("b", "c"))
-    assert (dict(found.gb_s), set(found.marked)) == (
+    assert (dict(found.values), set(found.marked)) == (
         {(0, 0): 4.0, (1, 0): 3.0, (0, 1): 2.0},
         {(0, 1)},
     )
@@ -52,7 +52,7 @@ def test_map_of_all_pairs_has_the_slowest_plane_and_marks_what_stands_out():
     slow = pairs.slowest(rates)
     found = pairs.heat_map(rates, slow, names)
     assert slow == [("y", "gpu2", "gpu5")]
-    assert (found.gb_s[1, 4], set(found.marked)) == (4.0, {(1, 4)})
+    assert (found.values[1, 4], set(found.marked)) == (4.0, {(1, 4)})
 
 
 def test_map_of_very_many_nodes_shares_cells_and_hides_no_slow_one():
@@ -61,7 +61,7 @@ def test_map_of_very_many_nodes_shares_cells_and_hides_no_slow_one():
     rates["p", names[30], names[599]] = 1.0
     found = pairs.heat_map(rates, pairs.slowest(rates), names)
     assert len(found.rows) == 200
-    assert min(found.gb_s.values()) == found.gb_s[10, 199] == 1.0
+    assert min(found.values.values()) == found.values[10, 199] == 1.0
     assert found.marked == {(10, 199)}
 
 
