@@ -12,7 +12,6 @@ from rdmaprov.errors import UsageError
 from rdmaprov.sizing import switches
 from rdmaprov.sizing.model import TrainedModel
 from rdmaprov.sizing.need import need_as_data, need_head, need_rows
-from rdmaprov.sizing.rows import SizingAnswer
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.switches import FleetPorts
 
@@ -55,8 +54,7 @@ def answer(given: Given, as_json: bool) -> Iterator[str]:
     if as_json:
         yield json.dumps(_document(asked), indent=2)
         return
-    parts = ("\n".join(each.lines()) for each in _sections(asked).values())
-    yield from "\n\n".join(parts).split("\n")
+    yield from "\n\n".join("\n".join(part) for part in _sections(asked)).split("\n")
 
 
 def _refuse_unused(given: Given) -> None:
@@ -111,13 +109,10 @@ def _document(asked: _Questions) -> dict[str, Any]:
     return found
 
 
-def _sections(asked: _Questions) -> dict[str, SizingAnswer]:
-    found = {}
+def _sections(asked: _Questions) -> Iterator[list[str]]:
     if asked.need and asked.model:
-        rows = list(need_rows(asked.model, asked.need))
-        found["step"] = SizingAnswer(need_head(asked.model, asked.need), tuple(rows))
+        yield [need_head(asked.model, asked.need), *need_rows(asked.model, asked.need)]
     if wanted := asked.wanted:
         tree = wanted.tree(wanted.separate)
         rows = [*switches.rows(wanted, tree), *switches.other_rows(wanted, tree)]
-        found["switches"] = SizingAnswer(switches.head(wanted, tree), tuple(rows))
-    return found
+        yield [switches.head(wanted, tree), *rows]

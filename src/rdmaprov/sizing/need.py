@@ -7,7 +7,7 @@ from typing import Any
 
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 from rdmaprov.sizing.model import DTYPES, TrainedModel
-from rdmaprov.sizing.rows import SizingRow, number_row, remark_row
+from rdmaprov.sizing.rows import number_row, remark_row
 from rdmaprov.sizing.step import OVERSUBSCRIPTIONS, StepNeed
 from rdmaprov.sizing.traffic import gigabytes
 from rdmaprov.words import quantity
@@ -58,7 +58,7 @@ def need_head(model: TrainedModel, need: StepNeed) -> str:
     )
 
 
-def need_rows(model: TrainedModel, need: StepNeed) -> Iterator[SizingRow]:
+def need_rows(model: TrainedModel, need: StepNeed) -> Iterator[str]:
     """Yield a step's need, each number with its formula."""
     formula = f"{_number(model.parameters)} × {DTYPES[model.dtype]} bytes"
     yield number_row("gradients", gigabytes(model.gradient_bytes), formula)
@@ -71,7 +71,7 @@ def need_rows(model: TrainedModel, need: StepNeed) -> Iterator[SizingRow]:
     yield from _exposed_rows(need)
 
 
-def _rail_rows(need: StepNeed) -> Iterator[SizingRow]:
+def _rail_rows(need: StepNeed) -> Iterator[str]:
     spread = need.spread
     node = sum(flow.node_bytes for flow in need.flows)
     formula = (
@@ -86,27 +86,25 @@ def _rail_rows(need: StepNeed) -> Iterator[SizingRow]:
         )
 
 
-def _exposed_rows(need: StepNeed) -> Iterator[SizingRow]:
+def _exposed_rows(need: StepNeed) -> Iterator[str]:
     carried = f"{need.link_gbps * need.network_share:.4g} Gb/s"
     formula = (
         f"{need.link_gbps:g} Gb/s × "
         f"{format_percent(need.network_share)}, what a healthy fleet of this size uses by a ring"
     )
-    name = "a rail carries"
-    yield SizingRow(f"{name} {carried} = {formula}", (name, carried, formula))
+    yield f"a rail carries {carried} = {formula}"
     hides = "backward pass: 4 of 6 operations" if need.spread.strategy == "ddp" else "step"
     formula = (
         f"waits ÷ (computes + waits); {need.hidden_s:.4g} s of communication can overlap ({hides})"
     )
-    name = "exposed share of a step"
-    yield SizingRow(f"{name} = {formula}", (name, "", formula))
+    yield f"exposed share of a step = {formula}"
     for ratio in OVERSUBSCRIPTIONS:
         shares = (
             f"{format_percent(need.exposed_share(ratio))} exposed, "
             f"{format_percent(need.share_without_overlap(ratio))} without overlap"
         )
         busy = f"rails are busy {need.communication_s(ratio):.3g} s"
-        yield SizingRow(f"  {ratio}:1  {shares}: {busy}", (f"at {ratio}:1", shares, busy))
+        yield f"  {ratio}:1  {shares}: {busy}"
 
 
 def _number(count: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rdmaprov.bandwidth.fabric import MAX_NODES
 from rdmaprov.sizing.fat_tree import FatTree, NoFatTreeError, fat_tree
-from rdmaprov.sizing.rows import SizingRow, number_row, remark_row
+from rdmaprov.sizing.rows import number_row, remark_row
 
 # Arista's 7816 has 576 ports of 800G, the most that one switch had when this was written.
 MAX_PORTS = 576
@@ -132,7 +132,7 @@ def head(wanted: FleetPorts, tree: FatTree) -> str:
     )
 
 
-def rows(wanted: FleetPorts, tree: FatTree) -> Iterator[SizingRow]:
+def rows(wanted: FleetPorts, tree: FatTree) -> Iterator[str]:
     """Yield the switches, each number with how it follows."""
     ports = f"{tree.endpoints:,}"
     yield number_row("ports of nodes", ports, f"{wanted.nodes:,} × {wanted.rails}")
@@ -150,7 +150,7 @@ def rows(wanted: FleetPorts, tree: FatTree) -> Iterator[SizingRow]:
     )
 
 
-def _tiers(wanted: FleetPorts, tree: FatTree, planes: int) -> Iterator[SizingRow]:
+def _tiers(wanted: FleetPorts, tree: FatTree, planes: int) -> Iterator[str]:
     times = f" × {planes} planes" if planes > 1 else ""
     own = f"{tree.endpoints // planes:,}"
     if tree.levels == 1:
@@ -174,7 +174,7 @@ def _tiers(wanted: FleetPorts, tree: FatTree, planes: int) -> Iterator[SizingRow
         yield number_row("cores", f"{tree.cores:,}", f"{uplinks}, rounded up to equal shares")
 
 
-def other_rows(wanted: FleetPorts, tree: FatTree) -> Iterator[SizingRow]:
+def other_rows(wanted: FleetPorts, tree: FatTree) -> Iterator[str]:
     """Yield what the other arrangement of the rails takes, and why one port count is not enough."""
     other = 1 if wanted.separate > 1 else wanted.rails
     if wanted.rails == 1:
