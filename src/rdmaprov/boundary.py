@@ -36,17 +36,13 @@ class OddAnswer(ValueError):
     """An answer that is not of the expected shape; the message says why, on one line."""
 
 
-def parse_answer(
-    text: str, check: Check, most_bytes: int = MOST_BYTES, *, unique: bool = False
-) -> Any:  # noqa: ANN401
+def parse_answer(text: str, check: Check, most_bytes: int = MOST_BYTES) -> Any:  # noqa: ANN401
     """Return the JSON that a node printed.
 
     Args:
         text: what it printed, with lone surrogates for bytes that are not UTF-8.
         check: what it must be.
         most_bytes: the largest answer.
-        unique: refuse a key that stands twice in one mapping; of two readers, each could take
-            another one. It takes longer.
 
     Raises:
         OddAnswer: it is too large, not JSON, or of another shape.
@@ -54,7 +50,7 @@ def parse_answer(
     """
     if len(text) > most_bytes:
         raise OddAnswer(f"its answer exceeds {most_bytes} bytes")
-    return _checked(text, check, object_pairs_hook=_unique if unique else None)
+    return _checked(text, check)
 
 
 def parse_file(
@@ -67,7 +63,8 @@ def parse_file(
         most_parts: texts, commas and brackets, before they are parsed: two bytes of JSON can take
             sixty of memory.
         check: what it must be.
-        unique: refuse a key that stands twice.
+        unique: refuse a key that stands twice in one mapping; of two readers, each could take
+            another one. It takes longer.
 
     Raises:
         OddAnswer: it is not JSON, of another shape, or takes too much memory.

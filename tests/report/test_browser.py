@@ -36,7 +36,7 @@ HEADLINES = {
     "plan": ("Unknown", ""),
     "accept": ("Refused", "Accepted"),
 }
-PLOTS = ["bandwidth", "pairs", "rails", "samples", "ranks"]
+PLOTS = ["bandwidth", "pairs", "samples", "ranks"]
 WITHOUT_SAMPLES = {"accept 1024"}  # as an older rdmaprov wrote results
 
 # The sections that have a picture with something in it.

@@ -27,16 +27,11 @@ def origin_position(origin: Origin | None) -> Position | None:
     return Position(str(origin.path), origin.line_num or 1, origin.col_num or 1)
 
 
-def has_mark(text: str) -> bool:
-    """Return whether a text has the marks of a template."""
-    return "{" in text and any(mark in text for mark in _MARKS)
-
-
 def is_template(value: object) -> bool:
     """Return whether Ansible would template this value."""
     return (
         isinstance(value, str)
         and "{" in value
         and TrustedAsTemplate.is_tagged_on(value)
-        and has_mark(value)
+        and any(mark in value for mark in _MARKS)
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rdmaprov.report import bandwidth, pairs, paths, rails, ranks, samples, scaling, training
+from rdmaprov.report import bandwidth, pairs, paths, ranks, samples, scaling, training
 from rdmaprov.report.grid import grid
 from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
@@ -119,7 +119,7 @@ def _cell(proven: list[bool], measured: bool) -> Cell:
 def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
     yield from paths.plots(data)
     yield from scaling.plots(data)
-    for make in (bandwidth.plot, pairs.plot, rails.plot, samples.plot, ranks.plot):
+    for make in (bandwidth.plot, pairs.plot, samples.plot, ranks.plot):
         found = make(data)
         if found is not None:
             yield found

@@ -48,10 +48,6 @@ class LoadMatrix:
         ]
         return sorted(found, key=lambda cell: (-cell[2], cell))
 
-    def most_of(self, name: str) -> float | None:
-        """Return the greatest load of a switch above; None without a cable."""
-        return self.most[name]
-
 
 def matrix_of(loads: Mapping[str, Any]) -> LoadMatrix:
     """Return the matrix of a level in results.json."""

@@ -91,7 +91,7 @@ def _note(matrix: LoadMatrix, loads: Mapping[str, Any]) -> str:
 
 def _table(matrix: LoadMatrix) -> Table:
     rows = [
-        (name, f"{cables:,}", f"{flows:,}", f"{share:.1%}", _load(matrix.most_of(name)))
+        (name, f"{cables:,}", f"{flows:,}", f"{share:.1%}", _load(matrix.most[name]))
         for name, cables, flows, share in matrix.totals
     ]
     left_out = len(rows) - _MOST_ROWS

@@ -7,32 +7,9 @@ import math
 import pytest
 from tests.report import gate_runs, runs
 
-from rdmaprov.report import of_accept, pairs, rails, ranks
+from rdmaprov.report import of_accept, pairs, ranks
 from rdmaprov.report.drawing import BAD, draw_svg, short
 from rdmaprov.report.model import Tone
-
-
-def test_rail_that_carries_little_is_named():
-    plot = rails.plot(gate_runs.accepted(4))
-    assert plot is not None
-    assert "gpu3 rail 3 (" in plot.words
-    assert plot.svg.count("var(--bad)") > 0
-    low = {row[0]: row[-1] for row in plot.table.rows}
-    assert low == {f"rail {rail}": "1" if rail == 3 else "0" for rail in range(8)}
-
-
-def counted(node, *sent):
-    return [{"node": node, "rail": n, "sent_bytes": each} for n, each in enumerate(sent)]
-
-
-def test_shares_are_of_a_node_s_own_mean():
-    found = rails.shares([*counted("a", 10, 30), *counted("b", 5, 5)])
-    assert found == {0: {"a": 0.5, "b": 1.0}, 1: {"a": 1.5, "b": 1.0}}
-
-
-@pytest.mark.parametrize("sent", [(None, 3), (0, 0), (7,), ()])
-def test_rails_that_nothing_compares_have_no_plot(sent):
-    assert rails.plot({"rails": counted("a", *sent)}) is None
 
 
 def test_map_of_the_first_node_has_a_row_for_each_direction():
