@@ -6,6 +6,7 @@ known; `show running-config all` writes it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rdmaprov.switches.eos_config import EosSection, config_of, is_config
@@ -15,6 +16,7 @@ from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
 from rdmaprov.switches.saved import SavedAnswer
 from rdmaprov.switches.shapes import MOST_PORTS, counts, inner, members, whole, words
 
+_HEAD = re.compile(r"^! Command: (show running-config[\w -]{0,80})$", re.MULTILINE)
 _NOT_CONFIGURED = (SwitchFact.BUFFERS, SwitchFact.DROPS)
 
 
@@ -76,12 +78,14 @@ def _read(name: str, answers: Sequence[SavedAnswer]) -> SwitchReading:
 def _read_config(config: EosSection, answer: SavedAnswer, draft: ReadingDraft) -> None:
     draft.name = words(config.last("hostname ")) or draft.name
     common = CommonSettings.of(config)
+    head = _HEAD.search(answer.text[:4096])  # what EOS itself says, before a file's name
+    command = head[1] if head else answer.command or "show running-config"
     for port, own in config.under("interface "):
         if port.startswith("Ethernet"):
             draft.ports.add(port, **port_facts(own, common))
     for fact in SwitchFact:
         if fact not in _NOT_CONFIGURED:
-            draft.where[fact] = answer.command or "show running-config"
+            draft.where[fact] = command
 
 
 def _read_interfaces(answer: SavedAnswer, draft: ReadingDraft) -> None:

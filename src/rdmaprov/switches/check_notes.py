@@ -32,13 +32,16 @@ def _watchdog(reading: SwitchReading, port: SwitchPort) -> Iterator[Finding]:
     RDMA over Commodity Ethernet at Scale (SIGCOMM 2016), section 4.3.
     """
     watchdog = port.watchdog
-    if watchdog is None or not port.pfc_rx:
+    if watchdog is None:
         return
-    if watchdog.is_on is False:
-        command = remedy(reading.system, SwitchFact.WATCHDOG)
+    if watchdog.is_on is False and port.pfc_rx:
+        command = remedy(reading.system, SwitchFact.WATCHDOG, port)
         yield _note(reading, SwitchFact.WATCHDOG, "the PFC watchdog is off", command)
     if watchdog.storms:
         seen = f"the PFC watchdog counted {quantity(watchdog.storms, 'storm')} of pause"
+        yield _note(reading, SwitchFact.WATCHDOG, seen)
+    for queue in watchdog.stormed:
+        seen = f"the PFC watchdog holds queue {queue}: its storm of pause had not ended"
         yield _note(reading, SwitchFact.WATCHDOG, seen)
 
 

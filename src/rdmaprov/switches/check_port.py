@@ -13,7 +13,7 @@ from rdmaprov.switches.model import (
     SwitchReading,
 )
 from rdmaprov.switches.problem import UNUSUAL, of_port
-from rdmaprov.switches.remedies import pfc_remedy, remedy
+from rdmaprov.switches.remedies import remedy
 from rdmaprov.switches.wanted import WantedSwitch
 
 
@@ -56,7 +56,8 @@ class PortCheck:
             return
         expected = priority_names(sorted(wanted)) if wanted else "none"
         first = min(missing or extra)
-        command = pfc_remedy(self._reading.system, first, is_on=bool(missing))
+        state, verb, drop = ("on", "set", "no-drop") if missing else ("off", "unset", "drop")
+        command = self._remedy(SwitchFact.PFC, priority=first, state=state, verb=verb, drop=drop)
         if missing or self._wanted.is_site:
             yield self._wrong(SwitchFact.PFC, _pfc_seen(port), expected, command)
         else:
@@ -69,7 +70,7 @@ class PortCheck:
         if trusts is None and self._wanted.trusts_dscp:
             yield of_port(SwitchFact.TRUST, "whether the port trusts DSCP")
         elif trusts is False and self._wanted.trusts_dscp:
-            command = remedy(self._reading.system, SwitchFact.TRUST)
+            command = self._remedy(SwitchFact.TRUST)
             yield self._wrong(SwitchFact.TRUST, "the port does not trust DSCP", "dscp", command)
 
     def _roce_class(self) -> Iterator[Finding]:
@@ -81,7 +82,7 @@ class PortCheck:
             stops = sorted(self._port.pausing(number))
             paused = f", which pauses of {priority_names(stops)} stop" if stops else ""
             seen = f"DSCP {dscp} (RoCE data) has class {number}{paused}"
-            command = self._map_remedy(dscp, priority)
+            command = self._remedy(SwitchFact.DSCP_MAP, dscp=dscp, priority=priority)
             yield self._wrong(SwitchFact.DSCP_MAP, seen, f"priority {priority}", command)
 
     def _cnp_class(self) -> Iterator[Finding]:
@@ -96,15 +97,15 @@ class PortCheck:
         if is_lossless:
             seen += ", which PFC pauses"
         if is_lossless or (priority not in stops and self._wanted.is_site):
-            command = self._map_remedy(dscp, priority)
+            command = self._remedy(SwitchFact.DSCP_MAP, dscp=dscp, priority=priority)
             yield self._wrong(SwitchFact.DSCP_MAP, seen, f"priority {priority}", command)
         elif priority not in stops:
             yield of_port(
                 SwitchFact.DSCP_MAP, f"{seen}; priority {priority} is usual", kind=UNUSUAL
             )
 
-    def _map_remedy(self, dscp: int, priority: int) -> str:
-        return remedy(self._reading.system, SwitchFact.DSCP_MAP, dscp=dscp, priority=priority)
+    def _remedy(self, fact: SwitchFact, **values: object) -> str:
+        return remedy(self._reading.system, fact, self._port, **values)
 
     def _queue(self) -> tuple[int | None, int | None]:
         """Return the class and the queue of RoCE data, or those that it should have."""
@@ -119,7 +120,7 @@ class PortCheck:
             return
         number, queue = self._queue()
         if self._port.ecn is not None and not any(e.is_on for e in self._port.ecn.values()):
-            command = remedy(self._reading.system, SwitchFact.ECN, queue=self._wanted.roce_priority)
+            command = self._remedy(SwitchFact.ECN, queue=self._wanted.roce_priority)
             yield self._wrong(SwitchFact.ECN, "ECN is off for all queues", "on", command)
         elif queue is None or self._port.ecn is None:
             yield of_port(SwitchFact.ECN, "ECN of the queue of RoCE data")
@@ -128,7 +129,7 @@ class PortCheck:
 
     def _marks(self, number: int | None, queue: int, curve: EcnCurve | None) -> Iterator[Finding]:
         if curve is None or not curve.is_on:
-            command = remedy(self._reading.system, SwitchFact.ECN, queue=queue)
+            command = self._remedy(SwitchFact.ECN, queue=queue)
             yield self._wrong(SwitchFact.ECN, f"ECN is off for queue {queue}", "on", command)
         elif curve.least is None or curve.most is None:
             yield of_port(SwitchFact.ECN, f"where ECN of queue {queue} begins and ends")
@@ -155,7 +156,7 @@ class PortCheck:
         if mtu is None:
             yield of_port(SwitchFact.MTU, "the MTU")
         elif mtu < least:
-            command = remedy(self._reading.system, SwitchFact.MTU, mtu=least)
+            command = self._remedy(SwitchFact.MTU, mtu=least)
             yield self._wrong(SwitchFact.MTU, f"the MTU is {mtu:,}", f"at least {least:,}", command)
 
     def _buffers(self) -> Iterator[Finding]:
@@ -165,7 +166,7 @@ class PortCheck:
             return
         group = groups.get(number)
         if group is not None and group not in lossless:
-            command = remedy(self._reading.system, SwitchFact.BUFFERS, group=group)
+            command = self._remedy(SwitchFact.BUFFERS, group=group)
             seen = f"priority group {group} of RoCE data has no room for what follows a pause"
             yield self._wrong(SwitchFact.BUFFERS, seen, "a lossless buffer", command)
 

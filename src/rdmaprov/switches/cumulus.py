@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rdmaprov.switches import nvue
 from rdmaprov.switches.cumulus_config import (
     configuration,
     interface_facts,
@@ -20,7 +21,7 @@ from rdmaprov.switches.model import PfcWatchdog, SwitchFact, SwitchReading, Swit
 from rdmaprov.switches.nvue import has_exceptions, is_nvue_text, view_of
 from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
 from rdmaprov.switches.saved import SavedAnswer
-from rdmaprov.switches.shapes import PORT, counts, inner, members
+from rdmaprov.switches.shapes import PORT, counts, inner, members, words
 
 # What is said of the whole switch, if no answer names a port.
 ALL_PORTS = "all-ports"
@@ -28,6 +29,7 @@ _OF_PORT = re.compile(
     r"nv show interface (?P<port>\S+) qos (?P<what>roce status|roce counters|roce|pfc-watchdog)\b"
 )
 _ROCE_KEYS = {"congestion-control", "trust", "mode", "lldp-app-tlv", "prio-map", "tc-map"}
+_SPLIT = {"2x", "4x", "8x"}  # such a port is none any more: swp1s0 and others are
 _ROCE_FACTS = (
     SwitchFact.PFC,
     SwitchFact.TRUST,
@@ -56,7 +58,10 @@ def _knows(answer: SavedAnswer) -> bool:
     if answer.command.startswith("nv ") or configuration(document) is not None:
         return True
     view = members(document)
-    return is_nvue_text(answer.text) or _is_roce(view) or _is_interfaces(view)
+    text = answer.text if document is None else ""
+    return (
+        bool(nvue.SET.search(text)) or is_nvue_text(text) or _is_roce(view) or _is_interfaces(view)
+    )
 
 
 def _read(name: str, answers: Sequence[SavedAnswer]) -> SwitchReading:
@@ -84,6 +89,11 @@ class _Answers:
         view = view_of(answer)
         if config is not None:
             self._config = config
+        elif answer.document is None and nvue.SET.search(answer.text):
+            self._config = nvue.commands_tree(answer.text)
+            if self._config is None:
+                other = "has lines that `nv config show -o commands` does not print"
+                self._draft.not_read.append(f"{answer.label} {other}")
         elif of_port is not None:
             self._take_port(of_port["port"], of_port["what"], view, answer)
         elif _is_roce(view):
@@ -124,7 +134,10 @@ class _Answers:
     def apply(self) -> None:
         """Give each port what is said of it, else of the switch, else what is configured."""
         config = self._config or {}
-        configured = [each for each in members(config.get("interface")) if each[:3] == "swp"]
+        self._draft.name = words(inner(config, "system", "hostname")) or self._draft.name
+        ports = members(config.get("interface")).items()
+        split = {e for e, own in ports if _SPLIT & members(inner(own, "link", "breakout")).keys()}
+        configured = [each for each, _ in ports if each[:3] == "swp" and each not in split]
         for port in list(dict.fromkeys([*configured, *self._of_port])) or [ALL_PORTS]:
             own = members(inner(config, "interface", port))
             layers = (
@@ -162,6 +175,7 @@ READER = SwitchReader(
             "MTU, rate, link and neighbour of each port",
             (SwitchFact.MTU,),
         ),
+        SwitchAsk("nv config show -o commands", "what is set, if nothing of the above is at hand"),
         SwitchAsk("nv show interface PORT qos roce status", "the same as set on a port"),
         SwitchAsk("nv show interface PORT qos roce counters", "drops", (SwitchFact.DROPS,)),
         SwitchAsk(

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdmaprov.switches.cumulus_roce import is_on
-from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare
+from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare, SwitchFact
 from rdmaprov.switches.shapes import inner, members, numbers, size_bytes, whole, words
 
 _ROOT = "header"  # a key of the API's root, which has defaults, too
 _GLOBAL = "default-global"
+_REMEDIES = {
+    SwitchFact.PFC: "pfc",
+    SwitchFact.TRUST: "mapping",
+    SwitchFact.DSCP_MAP: "mapping",
+    SwitchFact.ECN: "congestion-control",
+}
+# What the modes of RoCE set: NVIDIA's documentation, "RDMA over Converged Ethernet - RoCE", table
+# "Default RoCE Configuration". Mode lossy-multi-tc differs by release, and is not here.
+_LOSSY: dict[str, Any] = {
+    "pfc_rx": frozenset(),
+    "pfc_tx": frozenset(),
+    "trusts_dscp": True,
+    "dscp_class": {dscp: dscp >> 3 for dscp in range(64)},
+    "class_queue": {number: number if number in (3, 6) else 0 for number in range(8)},
+    "ecn": {3: EcnCurve(True, 150_000, 1_501_500, percent=100)},
+    "shares": {0: QueueShare(False, 50), 3: QueueShare(False, 50), 6: QueueShare(True)},
+}
+_LOSSLESS = {**_LOSSY, "pfc_rx": frozenset({3}), "pfc_tx": frozenset({3})}
+_MODES = {"lossy": _LOSSY, "lossless": _LOSSLESS, "lossless-single-ipool": _LOSSLESS}
+
+
+def _mode(roce: object) -> object:
+    """Return the mode of RoCE that is on, None if none is; lossless is NVUE's default."""
+    if not isinstance(roce, dict) or is_on(roce.get("enable", roce.get("state"))) is False:
+        return None
+    return roce.get("mode", "lossless")
 
 
 def configuration(document: object) -> Mapping[str, Any] | None:
@@ -38,33 +64,53 @@ def interface_facts(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def profile_facts(config: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of a port from the profiles that it uses.
+    """Return the facts of a port from the mode of RoCE, and from the profiles that it uses.
 
-    RoCE's own mode sets all of this without writing it, so a configuration with that mode says
-    nothing of it.
+    The root of the API shows defaults beside a mode, which then say nothing; nor does the switch's
+    mode of a port that has another one.
     """
     qos = members(config.get("qos"))
-    if not qos or is_on(inner(qos, "roce", "enable")) or "mode" in members(qos.get("roce")):
-        return {}
-
-    def profile(kind: str) -> Mapping[str, Any]:
-        name = inner(own, "qos", kind, "profile")
-        return members(inner(qos, kind, name if isinstance(name, str) else _GLOBAL))
-
-    is_whole = _ROOT in config
-    return {
-        **_pfc(profile("pfc"), is_whole and "pfc" in qos),
-        **_mapping(profile("mapping")),
-        "class_queue": _queues(profile("egress-queue-mapping")),
-        "ecn": _ecn(profile("congestion-control")),
-        "shares": _shares(profile("egress-scheduler")),
-        "watchdog": _watchdog(inner(own, "qos", "pfc-watchdog")),
-    }
+    mode = _mode(qos.get("roce"))
+    chosen = {kind: inner(own, "qos", kind, "profile") for kind in _PARSERS}
+    names = {kind: name for kind, name in chosen.items() if isinstance(name, str)}
+    is_hidden = members(inner(own, "qos", "roce")) or (mode is not None and _ROOT in config)
+    named = {fact: names[kind] for fact, kind in _REMEDIES.items() if kind in names}
+    watchdog = _watchdog(inner(own, "qos", "pfc-watchdog"))
+    facts = {} if is_hidden else _facts(qos, names, mode, is_whole=_ROOT in config)
+    return {**facts, "watchdog": watchdog, "named": named}
 
 
-def _pfc(profile: Mapping[str, Any], is_known: bool) -> dict[str, Any]:
-    if not profile:
-        return dict.fromkeys(("pfc_rx", "pfc_tx"), frozenset()) if is_known else {}
+def _facts(
+    qos: Mapping[str, Any], names: Mapping[str, str], mode: object, *, is_whole: bool
+) -> dict[str, Any]:
+    """Return what a mode sets and profiles change.
+
+    A profile that the port names replaces what the mode sets; lines of `default-global` beside a
+    mode change entries of its maps, and what else they leave of it is not known.
+    """
+    facts = dict(_MODES.get(mode, {})) if isinstance(mode, str) else {}
+    for kind, parse in _PARSERS.items():
+        profile = members(inner(qos, kind, names.get(kind, _GLOBAL)))
+        is_mode = mode is not None and kind not in names
+        if is_mode and not profile:
+            continue
+        found = parse({"trust": "both" if is_mode else "", **profile})
+        if kind == "pfc" and not profile and is_whole and kind in qos:
+            found = dict.fromkeys(found, frozenset())
+        if is_mode:
+            found = {key: _changed(key, facts.get(key), each) for key, each in found.items()}
+        facts |= found
+    return facts
+
+
+def _changed(key: str, before: object, now: object) -> object:
+    """Return a fact of a mode after lines of `default-global`, None if they leave it open."""
+    if key in ("dscp_class", "class_queue") and isinstance(before, dict) and isinstance(now, dict):
+        return {**before, **now}
+    return now if isinstance(now, bool) else None
+
+
+def _pfc(profile: Mapping[str, Any]) -> dict[str, Any]:
     named = members(profile.get("switch-priority"))
     priorities = numbers(",".join(named)) if named else frozenset()
     states = {key: is_on(profile.get(key[-2:])) for key in ("pfc_rx", "pfc_tx")}
@@ -76,13 +122,13 @@ def _pfc(profile: Mapping[str, Any], is_known: bool) -> dict[str, Any]:
 def _mapping(profile: Mapping[str, Any]) -> dict[str, Any]:
     trust = profile.get("trust")
     if trust not in ("l2", "l3", "both"):
-        return {}
+        return {"trusts_dscp": None, "dscp_class": None}
     # By default eight DSCPs share a switch priority, as `nv show qos roce` shows them.
     found = {dscp: dscp >> 3 for dscp in range(64)}
     for key, each in members(profile.get("dscp")).items():
         dscp, to = whole(key, 0, 63), whole(inner(each, "switch-priority"), 0, 7)
         if dscp is None or to is None:
-            return {"trusts_dscp": trust != "l2"}
+            return {"trusts_dscp": trust != "l2", "dscp_class": None}
         found[dscp] = to
     return {"trusts_dscp": trust != "l2", "dscp_class": found}
 
@@ -124,3 +170,12 @@ def _shares(profile: Mapping[str, Any]) -> dict[int, QueueShare] | None:
 def _watchdog(entry: object) -> PfcWatchdog | None:
     state = inner(entry, "state")
     return None if state is None else PfcWatchdog(is_on(state))
+
+
+_PARSERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "pfc": _pfc,
+    "mapping": _mapping,
+    "egress-queue-mapping": lambda profile: {"class_queue": _queues(profile)},
+    "congestion-control": lambda profile: {"ecn": _ecn(profile)},
+    "egress-scheduler": lambda profile: {"shares": _shares(profile)},
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,14 +42,22 @@ class EosSection:
 
 
 def is_config(answer: SavedAnswer) -> bool:
-    """Return whether an answer is a running configuration of EOS."""
+    """Return whether an answer is a running configuration, by what no other system writes."""
     if answer.document is not None:
         commands = members(members(answer.document).get("cmds"))
-        return any(line.startswith(_TELLING) for line in commands)
-    return any(line.startswith(_TELLING) for line in answer.text[: 1 << 20].split("\n"))
+        return any(line.startswith(_JSON_LINES) for line in commands)
+    return _TELLING.search(answer.text[: 1 << 20]) is not None
 
 
-_TELLING = ("interface Ethernet", "qos profile ", "qos map ", "priority-flow-control ")
+_JSON_LINES = ("interface Ethernet", "qos profile ", "qos map ", "priority-flow-control ")
+_TELLING = re.compile(
+    r"^[ \t]*(?:! device: .*\bEOS-|service-profile |random-detect ecn (?:minimum|count)"
+    r"|qos map (?:dscp|cos|traffic-class) [0-9, -]+ to |(?:uc-)?tx-queue [0-9]+$"
+    r"|priority-flow-control (?:on$|all off$|pause watchdog |priority [0-7] (?:no-)?drop$)"
+    r"|transceiver qsfp default-mode |service routing protocols model |daemon TerminAttr$"
+    r"|management api (?:http-commands|gnmi)$)",
+    re.MULTILINE,
+)
 
 
 def config_of(answer: SavedAnswer) -> EosSection:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdmaprov.switches.eos_config import EosSection
-from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare
+from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare, SwitchFact
 from rdmaprov.switches.shapes import numbers, whole, words
 
 _CURVE = re.compile(
@@ -39,6 +39,8 @@ class CommonSettings:
     Args:
         profiles: of QoS, by name.
         channels: port channels, by number.
+        templates: `interface profile`s, by name, as the lines that they stand for.
+        defaults: `interface defaults`.
         dscp_class: DSCP to traffic class, where it is written.
         class_queue: traffic class to queue.
         watchdog: of storms of pause.
@@ -49,6 +51,8 @@ class CommonSettings:
 
     profiles: Mapping[str, EosSection]
     channels: Mapping[str, EosSection]
+    templates: Mapping[str, EosSection]
+    defaults: EosSection
     dscp_class: Mapping[int, int]
     class_queue: Mapping[int, int]
     watchdog: PfcWatchdog
@@ -62,6 +66,8 @@ class CommonSettings:
         return cls(
             dict(config.under("qos profile ")),
             dict(config.under("interface Port-Channel")),
+            {name: _template(each) for name, each in config.under("interface profile ")},
+            config.lines.get("interface defaults", EosSection()),
             _class_map(config),
             _queue_map(config),
             PfcWatchdog(
@@ -72,11 +78,19 @@ class CommonSettings:
         )
 
 
+def _template(profile: EosSection) -> EosSection:
+    """Return the lines of an `interface profile`, which has none below others."""
+    return EosSection({line: EosSection() for line, _ in profile.under("command ")})
+
+
 def port_facts(own: EosSection, common: CommonSettings) -> dict[str, Any]:
     """Return the facts of a port: the later of channel, its profile, the port and its wins."""
     channel = common.channels.get((own.last("channel-group ") or "").partition(" ")[0])
-    parts = [part for part in (channel, own) if part is not None]
+    template = common.templates.get(own.last("profile ") or "")
+    parts = [part for part in (channel, template, own) if part is not None]
     sections, is_whole = _with_profiles(parts, common)
+    if own.last("profile ") is not None:
+        is_whole = is_whole and template is not None and not list(_queues([template]))
     paused = frozenset() if common.has_no_pfc else _paused(sections)
     curves = _curves(sections)
     speed = _RATE.match(own.last("speed ") or "")
@@ -84,9 +98,9 @@ def port_facts(own: EosSection, common: CommonSettings) -> dict[str, Any]:
     has_policy = any(each.last("service-policy type qos input ") for each in sections)
     return {
         "description": words(own.last("description ")),
-        "is_up": False if own.has("shutdown") else None,
+        "is_up": False if _is_shut(parts, common.defaults) else None,
         "speed_gbps": int(speed[1]) if speed else None,
-        "mtu_bytes": next((mtu for part in reversed(parts) if (mtu := _mtu(part))), None),
+        "mtu_bytes": next((m for p in (*parts[::-1], common.defaults) if (m := _mtu(p))), None),
         "pfc_rx": paused if is_whole else None,
         "pfc_tx": paused if is_whole else None,
         "trusts_dscp": _trusts_dscp(sections) if is_whole else None,
@@ -95,7 +109,36 @@ def port_facts(own: EosSection, common: CommonSettings) -> dict[str, Any]:
         "ecn": curves if is_whole and (curves or not common.marks_buffer) else None,
         "shares": _shares(sections),
         "watchdog": _watchdog(sections, common.watchdog),
+        "named": _named(parts, common, sections),
     }
+
+
+def _is_shut(parts: list[EosSection], defaults: EosSection) -> bool:
+    for part in reversed(parts):
+        if part.has("shutdown") or part.has("no shutdown"):
+            return part.has("shutdown")
+    return any(inner.has("shutdown") for _, inner in defaults.under("ethernet"))
+
+
+def _named(
+    parts: list[EosSection], common: CommonSettings, sections: list[EosSection]
+) -> dict[SwitchFact, str]:
+    """Return by fact the profile that sets it, or the port where a line of its own does."""
+    queue = next((line for each in sections for line in each.lines if _QUEUE.fullmatch(line)), "")
+    word = "tx-queue" if queue.startswith("tx-queue") else "uc-tx-queue"
+    starts = {
+        SwitchFact.PFC: ("priority-flow-control", "no priority-flow-control"),
+        SwitchFact.TRUST: ("qos trust",),
+        SwitchFact.ECN: ("tx-queue", "uc-tx-queue"),
+    }
+    found = dict.fromkeys(starts, "interface PORT")
+    for fact, begins in starts.items():
+        for part in parts:
+            if (name := part.last("service-profile ")) in common.profiles:
+                found[fact] = f"qos profile {name}"
+            if any(line.startswith(begins) for line in part.lines):
+                found[fact] = "interface PORT"
+    return found | {SwitchFact.ECN: f"{found[SwitchFact.ECN]}; {word}"}
 
 
 def _mtu(section: EosSection) -> int | None:

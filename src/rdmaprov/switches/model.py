@@ -65,11 +65,15 @@ class QueueShare:
 
 @dataclass(frozen=True)
 class PfcWatchdog:
-    """The watchdog for storms of pause; `storms` are those that it counted."""
+    """The watchdog for storms of pause; `storms` are those that it counted.
+
+    `stormed` are the queues that it holds, as their storm had not ended.
+    """
 
     is_on: bool | None
     action: str = ""
     storms: int | None = None
+    stormed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ class SwitchPort:
         drops: packets dropped so far, by what they are of.
         pauses_rx: pause frames received so far, by priority.
         pauses_tx: pause frames sent so far, by priority.
+        named: by fact, the map or profile that says it, or that can; a remedy names it.
 
     """
 
@@ -123,6 +128,7 @@ class SwitchPort:
     drops: Mapping[str, int] | None = None
     pauses_rx: Mapping[int, int] | None = None
     pauses_tx: Mapping[int, int] | None = None
+    named: Mapping[SwitchFact, str] = field(default_factory=dict)
 
     def class_of(self, dscp: int) -> int | None:
         """Return the class of a DSCP, None if that is not known."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rdmaprov.switches.saved import SavedAnswer
@@ -19,6 +20,14 @@ _TITLES = {
     "PFC WD Status": "status",
 }
 _MOST_DEPTH = 8
+_MOST_LINES = 200_000
+_MOST_NODES = 4096
+SET = re.compile(r"^nv set ", re.MULTILINE)
+_SPAN = re.compile(r"([a-z]*(?:[0-9]+s)?)([0-9]{1,5})-([0-9]{1,5})")
+# Words whose next word is their value and no key; the latter below the first word alone.
+_VALUES = {"mode", "enable", "state", "trust", "ecn", "mtu", "speed", "description", "hostname"}
+_VALUES |= {"profile", "tx", "rx", "min-threshold", "max-threshold", "probability", "bw-percent"}
+_VALUE_OF = {("dscp", "switch-priority"), ("switch-priority", "traffic-class")}
 _EXCEPTIONS = re.compile(r"^Exception List *\n=+ *\n\s*(\S[^\n]*)", re.MULTILINE)
 
 
@@ -26,6 +35,49 @@ def is_nvue_text(text: str) -> bool:
     """Return whether a text is a view of `nv show`."""
     head = text[:2048]
     return " operational " in head and " applied" in head
+
+
+def commands_tree(text: str) -> Mapping[str, Any] | None:
+    """Return what `nv set` lines set, in the shape of the JSON; None if one is of another kind.
+
+    An order of commands, such as `nv unset` after `nv set`, is no configuration.
+    """
+    tree: dict[str, Any] = {}
+    for line in filter(str.strip, text.split("\n")[:_MOST_LINES]):
+        try:
+            words = shlex.split(line, comments=line.startswith("#"))
+        except ValueError:
+            return None
+        if words and (words[:2] != ["nv", "set"] or not _set(tree, words[2:])):
+            return None
+    return tree
+
+
+def _set(tree: dict[str, Any], words: Sequence[str]) -> bool:
+    """Set the last word under all before it; return whether that was possible."""
+    nodes, above = [tree], ("", "")
+    for place, word in enumerate(words):
+        left = len(words) - place
+        if left == 2 and (word in _VALUES or (above[0], word) in _VALUE_OF):
+            for node in nodes:
+                node[word] = words[-1]
+            return True
+        names = _names(word) if above[1] == "interface" or word[:1].isdecimal() else [word]
+        nodes = [node.setdefault(name, {}) for name in names for node in nodes]
+        if len(nodes) > _MOST_NODES or not all(isinstance(node, dict) for node in nodes):
+            return False
+        above = above[1], word
+    return True
+
+
+def _names(word: str) -> Iterator[str]:
+    """Yield what a list stands for: `swp1-3,swp9s0` is swp1, swp2, swp3 and swp9s0."""
+    for part in word.split(","):
+        if (span := _SPAN.fullmatch(part)) is None:
+            yield part
+        else:
+            first, last = int(span[2]), min(int(span[3]), int(span[2]) + _MOST_NODES)
+            yield from (f"{span[1]}{number}" for number in range(first, last + 1))
 
 
 def view_of(answer: SavedAnswer) -> Mapping[str, Any]:

@@ -126,7 +126,28 @@ class _Config:
             key: number_map(self._table(name).get(_named(bound.get(of))), most)
             for key, (of, name, most) in _MAPS.items()
         }
-        return {**found, "trusts_dscp": "dscp_to_tc_map" in bound}
+        named = {
+            SwitchFact.DSCP_MAP: _named(bound.get("dscp_to_tc_map")),
+            SwitchFact.TRUST: self._only("DSCP_TO_TC_MAP"),
+            SwitchFact.ECN: self._ecn_remedy(port),
+        }
+        return {**found, "trusts_dscp": "dscp_to_tc_map" in bound, "named": named}
+
+    def _only(self, table: str) -> str:
+        """Return the name of the only entry of a table, empty if it has none or several."""
+        names = list(self._table(table))
+        return names[0] if len(names) == 1 else ""
+
+    def _ecn_remedy(self, port: str) -> str:
+        """Return what turns ECN on: the profile that marks, or marking of the only profile."""
+        used = [entry.get("wred_profile") for _, entry in self._of_port("QUEUE", port)]
+        bound = {each for each in used if isinstance(each, str)}
+        known = bound or {self._only("WRED_PROFILE")} - {""}
+        table = self._table("WRED_PROFILE")
+        marking = {e for e in known if inner(table, _named(e), "ecn") in tuple(_MARKS_GREEN)}
+        if len(marking) == 1:
+            return f"'QUEUE|PORT|{{queue}}' wred_profile '{marking.pop()}'"
+        return f"'WRED_PROFILE|{_named(bound.pop())}' ecn ecn_all" if len(bound) == 1 else ""
 
     def _ecn(self, port: str) -> dict[int, EcnCurve] | None:
         if not self._has("QUEUE"):

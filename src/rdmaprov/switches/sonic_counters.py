@@ -19,8 +19,8 @@ _NEIGHBOUR = "RemoteDevice"
 
 def is_counters(text: str) -> bool:
     """Return whether a text has one of the tables."""
-    head = text[:4096]
-    return any(word in head for word in (*_PAUSES, _STORMS, f"{_DROPS} ", _NEIGHBOUR))
+    tables = text_tables(text[: 1 << 16])
+    return any(head in table.columns for table in tables for head in _READERS)
 
 
 def read_counters(answer: SavedAnswer, draft: ReadingDraft) -> None:
@@ -56,17 +56,27 @@ def _read_drops(table: TextTable, answer: SavedAnswer, draft: ReadingDraft) -> N
         draft.where[SwitchFact.DROPS] = answer.command or "show queue counters"
 
 
-def _read_storms(table: TextTable, _answer: SavedAnswer, draft: ReadingDraft) -> None:
+def _read_storms(table: TextTable, answer: SavedAnswer, draft: ReadingDraft) -> None:
+    """Add the storms; a queue is `stormed` until its storm ends, older releases have no STATUS."""
     known: dict[str, SwitchPort] = {port.name: port for port in draft.ports}
     storms: dict[str, int] = {}
+    stormed: dict[str, tuple[int, ...]] = {}
     for row in table.records():
-        port = row.get("QUEUE", "").partition(":")[0]
-        detected = whole(row[_STORMS].partition("/")[0])
-        if detected is not None:
-            storms[port] = storms.get(port, 0) + detected
+        port, _, number = row.get("QUEUE", "").partition(":")
+        detected, restored = (whole(each) for each in row[_STORMS].partition("/")[::2])
+        if detected is None:
+            continue
+        storms[port] = storms.get(port, 0) + detected
+        status, queue = row.get("STATUS", "N/A"), whole(number, 0, 63)
+        lasts = status == "N/A" and restored is not None and detected > restored
+        if queue is not None and (status == "stormed" or lasts):
+            stormed[port] = (*stormed.get(port, ()), queue)
     for port, count in storms.items():
         before = (known.get(port) or SwitchPort(port)).watchdog or PfcWatchdog(is_on=True)
-        draft.ports.add(port, watchdog=replace(before, storms=count))
+        now = replace(before, storms=count, stormed=stormed.get(port, ()))
+        draft.ports.add(port, watchdog=now)
+    read = (draft.where.get(SwitchFact.WATCHDOG), answer.command or "show pfcwd stats")
+    draft.where[SwitchFact.WATCHDOG] = ", ".join(filter(None, read))
 
 
 def _read_neighbours(table: TextTable, _answer: SavedAnswer, draft: ReadingDraft) -> None:

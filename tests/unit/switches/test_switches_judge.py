@@ -46,7 +46,7 @@ ALTERED = [
      "sudo config interface pfc priority PORT 3 on"),
     ("sonic", [('"ecn": "ecn_green"', '"ecn": "ecn_none"')],
      f"ECN is off for all queues, expected on ({PFC} CONFIG_DB QUEUE, WRED_PROFILE)",
-     "sudo ecnconfig -q 3 on"),
+     "sonic-db-cli CONFIG_DB HSET 'WRED_PROFILE|ROCE' ecn ecn_all"),
     ("sonic", [('"green_max_threshold": "12480000"', '"green_max_threshold": "1024"')],
      "ECN of queue 3 begins at 2,048,000 bytes and ends at 1,024,"
      f" expected a beginning below its end ({PFC} CONFIG_DB QUEUE, WRED_PROFILE)", ""),
@@ -56,14 +56,14 @@ ALTERED = [
     ("sonic", [('"26": "3"', '"26": "0"')],
      "DSCP 26 (RoCE data) has class 0, which pauses of priority 0 stop, expected priority 3"
      f" ({PFC} CONFIG_DB DSCP_TO_TC_MAP, TC_TO_QUEUE_MAP)",
-     "sonic-db-cli CONFIG_DB HSET 'DSCP_TO_TC_MAP|MAP' 26 3"),
+     "sonic-db-cli CONFIG_DB HSET 'DSCP_TO_TC_MAP|ROCE' 26 3"),
     ("sonic", [('"48": "6"', '"48": "3"')],
      "DSCP 48 (CNPs) has class 3, which PFC pauses, expected priority 6"
      f" ({PFC} CONFIG_DB DSCP_TO_TC_MAP, TC_TO_QUEUE_MAP)",
-     "sonic-db-cli CONFIG_DB HSET 'DSCP_TO_TC_MAP|MAP' 48 6"),
+     "sonic-db-cli CONFIG_DB HSET 'DSCP_TO_TC_MAP|ROCE' 48 6"),
     ("sonic", [('"dscp_to_tc_map": "ROCE", ', "")],
      f"the port does not trust DSCP, expected dscp ({PFC} CONFIG_DB PORT_QOS_MAP)",
-     "sonic-db-cli CONFIG_DB HSET 'PORT_QOS_MAP|PORT' dscp_to_tc_map MAP"),
+     "sonic-db-cli CONFIG_DB HSET 'PORT_QOS_MAP|PORT' dscp_to_tc_map ROCE"),
     ("cumulus", [("  pfc-priority      3   ", "  pfc-priority      5   ")],
      "PFC is on for priority 5, expected priority 3"
      f" ({PFC} nv show interface swp16 qos roce status)",
@@ -80,10 +80,11 @@ ALTERED = [
      "nv set qos mapping default-global trust both; nv config apply"),
     ("arista", [("priority 3 no-drop", "priority 4 no-drop")],
      f"PFC is on for priority 4, expected priority 3 ({PFC} show running-config)",
-     "interface PORT; priority-flow-control on; priority-flow-control priority 3 no-drop"),
+     "qos profile QOS_ROCE_DCQCN; priority-flow-control on;"
+     " priority-flow-control priority 3 no-drop"),
     ("arista", [("      random-detect ecn minimum", "      random-detect drop minimum")],
      f"ECN is off for all queues, expected on ({PFC} show running-config)",
-     "interface PORT; uc-tx-queue 3; random-detect ecn minimum-threshold N kbytes"
+     "qos profile QOS_ROCE_DCQCN; uc-tx-queue 3; random-detect ecn minimum-threshold N kbytes"
      " maximum-threshold N kbytes"),
     ("arista", [("mtu 9214", "mtu 1500")],
      f"the MTU is 1,500, expected at least 4,192 ({PFC} show running-config)",
@@ -94,7 +95,7 @@ ALTERED = [
      "qos map dscp 26 to traffic-class 3"),
     ("arista", [("qos trust dscp", "qos trust cos")],
      f"the port does not trust DSCP, expected dscp ({PFC} show running-config)",
-     "interface PORT; qos trust dscp"),
+     "qos profile QOS_ROCE_DCQCN; qos trust dscp"),
 ]  # fmt: skip
 
 
