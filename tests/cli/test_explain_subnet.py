@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, TABLES, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, TABLES, Texts
 
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode
@@ -98,3 +98,93 @@ def test_unreadable_file_is_not_verified(texts, explain):
     code, said, _ = explain(texts.directory)
     assert code == ExitCode.UNKNOWN
     assert "dump_fts.txt is no file" in said
+
+
+SM = "sminfo: sm lid {} sm guid {:#x}, activity count 9 priority {} state {} SMINFO_{}\n"
+MASTER = SM.format(1, 0x100001, 14, 3, "MASTER")
+STANDBY = SM.format(5, 0x100003, 13, 2, "STANDBY")
+
+
+def managers(texts, explain, text, known=""):
+    texts.write(MANAGERS, text)
+    texts.write("saquery-smir.txt", "".join(f"\t\tLID...................{e}\n" for e in known))
+    if not known:
+        (texts.directory / "saquery-smir.txt").unlink()
+    code, said, _ = explain(texts.directory)
+    (line,) = [each for each in said.splitlines() if each.startswith("managers: ")]
+    return code, line, [each for each in said.splitlines() if each.startswith("unknown: ")]
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "line"),
+    [
+        (MASTER + STANDBY, "15", "standby node001 mlx5_1 (LID 5, priority 13)"),
+        (MASTER, "1", "none stands by"),
+        (MASTER, "", "who stands by is not known (saquery SMIR)"),
+    ],
+)
+def test_master_and_those_that_stand_by_are_named(texts, explain, text, known, line):
+    master = "managers: master node001 mlx5_0 (LID 1, priority 14), "
+    assert managers(texts, explain, text, known) == (ExitCode.OK, master + line, [])
+
+
+def test_manager_that_is_known_and_silent_is_not_verified(texts, explain):
+    code, _, unknown = managers(texts, explain, MASTER, "159")
+    assert (code, len(unknown)) == (ExitCode.UNKNOWN, 3)
+    assert "the master knows a manager at LID 5, of which sminfo.txt says nothing" in unknown[0]
+
+
+@pytest.mark.parametrize(
+    ("lid", "where"), [(7811, ""), (1, "; LID 1 is that of node001 mlx5_0"), (0, "")]
+)
+def test_manager_on_no_port_of_the_fabric_is_not_verified(texts, explain, lid, where):
+    text = SM.format(lid, 0x2A1, 15, 3, "MASTER") + STANDBY
+    code, line, unknown = managers(texts, explain, text)
+    assert (code, len(unknown)) == (ExitCode.UNKNOWN, 2)
+    assert f"(GUID 0x00000000000002a1, MASTER) is on no port of this fabric{where}:" in unknown[0]
+    assert "master 0x00000000000002a1 (LID" in line
+
+
+def test_manager_on_a_switch_may_have_a_guid_of_its_own(texts, explain):
+    text = SM.format(2, 0x2A1, 15, 3, "MASTER")
+    assert managers(texts, explain, text)[0] == ExitCode.OK
+
+
+def test_cut_discovery_says_nothing_of_where_managers_are(texts, explain):
+    texts.without(DISCOVERY, "0x0000000000100001 4x")
+    code, _, unknown = managers(texts, explain, MASTER)
+    assert code == ExitCode.UNKNOWN
+    assert not [each for each in unknown if "on no port" in each]
+
+
+def test_managers_of_ibdiagnet_stand_for_those_of_sminfo(texts, explain):
+    (texts.directory / MANAGERS).unlink()
+    report = "  SM - master\n    Port=1 lid=0x0001 guid=0x100001 dev=4129 priority:14\n"
+    texts.write("ibdiagnet2.sm", report)
+    code, said, _ = explain(texts.directory)
+    assert (code, said.splitlines()[0]) == (
+        ExitCode.OK,
+        "managers: master node001 mlx5_0 (LID 1, priority 14), none stands by",
+    )
+    data = json.loads(explain(texts.directory, "--json")[1])["managers"]
+    assert data == [
+        {
+            "name": "node001 mlx5_0",
+            "lid": 1,
+            "guid": "0x0000000000100001",
+            "state": "MASTER",
+            "priority": 14,
+        }
+    ]
+
+
+def test_log_of_ibdiagnet_alone_is_not_verified_and_says_what_it_calls_an_error(tmp_path, explain):
+    log = '-I- Discovery summary:\n-W- x\n-E- S1/N1/P1 - "symbol_error_counter" increased\n-E- y\n'
+    (tmp_path / "ibdiagnet2.log").write_text(log)
+    code, said, _ = explain(tmp_path)
+    assert code == ExitCode.UNKNOWN
+    assert "unknown: not verified: ibnetdiscover-p.txt is missing\n" in said
+    assert (
+        "ibdiagnet2.log has 2 errors by thresholds of ibdiagnet's own, the first: -E- S1/N1/P1"
+        in said
+    )

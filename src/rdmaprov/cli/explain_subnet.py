@@ -27,6 +27,9 @@ def subnet(directory: Path, as_json: bool) -> int:
       perfquery/           perfquery, files of any name; two readings of a port show
                            whether its errors grow
 
+    In place of sminfo.txt: ibdiagnet2.sm. Beside them: saquery-smir.txt (saquery SMIR),
+    ibdiagnet2.log.
+
     What a missing, empty or cut file would show is not verified.
 
     \b
@@ -37,13 +40,15 @@ def subnet(directory: Path, as_json: bool) -> int:
       4  nothing is wrong in what was read, but something was not verified
     """
     from rdmaprov.cli import subnet_view
-    from rdmaprov.subnet.as_data import document
+    from rdmaprov.subnet.as_data import document, managers_data
     from rdmaprov.subnet.directory import read_directory
     from rdmaprov.subnet.judge import SubnetVerdict, judge
 
-    assessment = judge(read_directory(directory))
+    assessment = judge(read_directory(directory), is_saved=True)
     if as_json:
-        click.echo(json.dumps(document(assessment), indent=2))
+        click.echo(
+            json.dumps(document(assessment) | {"managers": managers_data(assessment)}, indent=2)
+        )
     else:
         click.echo("\n".join(subnet_view.lines(assessment)))
     codes = {

@@ -18,8 +18,23 @@ _MOST_SHOWN = 20
 def lines(assessment: Assessment) -> Iterator[str]:
     """Yield the problems, the load of each pattern, and the verdict in the last line."""
     yield from _problem_lines(assessment.problems)
+    yield from _manager_lines(assessment)
     yield from pattern_lines(assessment)
     yield f"{assessment.verdict}: {size_of(assessment)}"
+
+
+def _manager_lines(assessment: Assessment) -> Iterator[str]:
+    """Yield which manager is the master, and who stands by."""
+    said = [
+        f"{each.state.lower()} {assessment.owner(each) or f'{each.guid:#018x}'} (LID {each.lid},"
+        f" priority {each.priority})"
+        for each in sorted(assessment.managers, key=lambda each: each.state)
+    ]
+    if said and all(each.state != "STANDBY" for each in assessment.managers):
+        unasked = "who stands by is not known (saquery SMIR)"
+        said.append("none stands by" if assessment.knows_managers else unasked)
+    if said:
+        yield printable(f"managers: {', '.join(said[:_MOST_SHOWN])}")
 
 
 def pattern_lines(assessment: Assessment) -> Iterator[str]:

@@ -37,7 +37,7 @@ def _strangers(plan: SubnetPlan, subnet: Assessment, nodes: dict[int, str]) -> I
     for each in subnet.managers:
         if nodes[each.guid] or each.guid in plan.beside:
             continue
-        name = _description(subnet, each) or f"the port of LID {each.lid}"
+        name = subnet.owner(each) or f"the port of LID {each.lid}"
         text = (
             f"it runs a subnet manager ({each.state}, priority {each.priority}, GUID"
             f" {each.guid:#018x}) that is not the site's: in neither subnet_manager_hosts nor"
@@ -59,8 +59,3 @@ def _node(plan: SubnetPlan, subnet: Assessment, manager: Manager) -> str:
     host = next((hca.at.host for hca in subnet.fabric.hcas if hca.end.guid == manager.guid), "")
     keys = {key: node for node in plan.managers for key in host_keys(node)}
     return next((keys[key] for key in host_keys(host) if key in keys), "")
-
-
-def _description(subnet: Assessment, manager: Manager) -> str:
-    ends = [*(hca.end for hca in subnet.fabric.hcas), *subnet.fabric.switches]
-    return next((end.name for end in ends if end.guid == manager.guid), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from rdmaprov.finding.finding import Finding
@@ -25,6 +26,14 @@ def document(assessment: Assessment) -> dict[str, Any]:
         "credit_loops": _loops(assessment),
         "problems": [problem_data(each) for each in assessment.problems],
     }
+
+
+def managers_data(assessment: Assessment) -> list[dict[str, Any]]:
+    """Return the managers as data; a name is empty where no node has the GUID."""
+    return [
+        asdict(each) | {"guid": f"{each.guid:#018x}", "name": printable(assessment.owner(each))}
+        for each in assessment.managers
+    ]
 
 
 def problem_data(problem: Finding) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rdmaprov.subnet.read_discovery import read_discovery
 from rdmaprov.subnet.read_managers import read_known, read_managers
 from rdmaprov.subnet.read_states import read_states
 from rdmaprov.subnet.read_tables import read_tables
+from rdmaprov.words import quantity
 
 DISCOVERY = "ibnetdiscover-p.txt"
 TABLES = "dump_fts.txt"
@@ -22,6 +23,9 @@ MANAGERS = "sminfo.txt"
 KNOWN = "saquery-smir.txt"  # not one of NAMES: `explain subnet` needs none
 COUNTERS = "perfquery"
 NAMES = (DISCOVERY, TABLES, ERRORS, STATES, MANAGERS, COUNTERS)
+
+# Of ibdiagnet: it names all managers, as sminfo of each does; the log has what it calls an error.
+IBDIAGNET_MANAGERS, LOG = "ibdiagnet2.sm", "ibdiagnet2.log"
 
 # Our bounds: 20,000 HCAs and 2,500 switches write 4 GB of tables; no line of the tools is longer
 # than 300 characters.
@@ -39,7 +43,7 @@ def read_directory(directory: Path) -> Subnet:
     """
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory", f"Pass a directory with {DISCOVERY}.")
-    if not any((directory / name).exists() for name in NAMES):
+    if not any((directory / name).exists() for name in (*NAMES, IBDIAGNET_MANAGERS, LOG)):
         raise UsageError(
             f"{directory} has none of {', '.join(NAMES)}",
             "Write what the tools print into files of these names, such as:"
@@ -52,7 +56,17 @@ def read_directory(directory: Path) -> Subnet:
     _read_errors(directory, subnet)
     _read_managers(directory, subnet)
     _read_counters(directory / COUNTERS, subnet)
+    if (directory / LOG).exists():
+        _parse(directory / LOG, subnet, lambda lines: _read_log(lines, subnet))
     return subnet
+
+
+def _read_log(lines: Iterator[str], subnet: Subnet) -> None:
+    """Name what ibdiagnet calls an error, by thresholds that are its caller's and not ours."""
+    errors = [line.strip()[:300] for line in lines if line.startswith("-E-")]
+    if errors:
+        what = f"{quantity(len(errors), 'error')} by thresholds of ibdiagnet's own, the first"
+        subnet.not_verified.append(f"{LOG} has {what}: {errors[0]}")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -138,10 +152,15 @@ def _read_errors(directory: Path, subnet: Subnet) -> None:
 
 
 def _read_managers(directory: Path, subnet: Subnet) -> None:
-    found = _parse(directory / MANAGERS, subnet, read_managers)
+    path = directory / MANAGERS
+    if not path.exists() and (directory / IBDIAGNET_MANAGERS).exists():
+        path = directory / IBDIAGNET_MANAGERS
+    found = _parse(path, subnet, read_managers)
     if found is None:
         return
     subnet.managers, subnet.manager_failed = found
+    if path.name != MANAGERS:
+        subnet.known_managers = [each.lid for each in subnet.managers]
     if (directory / KNOWN).exists():
         subnet.known_managers = _parse(directory / KNOWN, subnet, read_known)
     if not subnet.managers and not subnet.manager_failed:

@@ -12,7 +12,7 @@ from rdmaprov.subnet.check_cables import leaf_problems, missing_problems, trunk_
 from rdmaprov.subnet.check_errors import error_problems
 from rdmaprov.subnet.check_gaps import gap_problems
 from rdmaprov.subnet.check_identity import identity_problems
-from rdmaprov.subnet.check_managers import manager_problems
+from rdmaprov.subnet.check_managers import manager_problems, saved_manager_problems
 from rdmaprov.subnet.check_order import order_problems
 from rdmaprov.subnet.check_rates import rate_problems
 from rdmaprov.subnet.check_routes import (
@@ -71,18 +71,24 @@ class Assessment:
     knows_managers: bool = False
     routes: Routes | None = None
 
+    def owner(self, manager: Manager) -> str:
+        """Return the name of the node that a manager runs on, empty if none has its GUID."""
+        ends = [*(hca.end for hca in self.fabric.hcas), *self.fabric.switches]
+        return next((end.name for end in ends if end.guid == manager.guid), "")
+
     @property
     def verdict(self) -> SubnetVerdict:
         """Return the verdict: any fault is wrong, whatever else is unknown."""
         return _VERDICTS[exit_code(self.problems)]
 
 
-def judge(subnet: Subnet) -> Assessment:
-    """Return what is wrong with a subnet, and how its routes load its links."""
+def judge(subnet: Subnet, *, is_saved: bool = False) -> Assessment:
+    """Return what is wrong with a subnet, and its loads; `is_saved` texts may be of several."""
     fabric = build(subnet.discovery)
     routes = Routes(fabric, subnet.tables)
     problems = [unknown(text.split()[0], text) for text in subnet.not_verified]
     problems += manager_problems(subnet)
+    problems += saved_manager_problems(subnet) if is_saved else ()
     loads: dict[str, Load] = {}
     lost = 0.0
     loops = None

@@ -15,6 +15,12 @@ _MANAGER = re.compile(
 _NO_ANSWER = re.compile(r"(failed: query|bad status|Invalid SM lid|can't resolve|timed out)", re.I)
 
 
+# ibdiagnet2.sm: a head for each state, then its managers.
+_HEAD = re.compile(r"\s*SM - ([a-z][a-z -]{0,20}?)\s*$")
+_OF_HEAD = re.compile(
+    r"\s*Port=[0-9]{1,5} lid=(0x[0-9a-fA-F]{1,4}) guid=(0x[0-9a-fA-F]{1,16}) .*"
+    r"priority:([0-9]{1,20})\s*$"
+)
 _RECORD = re.compile(r"\s*LID\.{3,}([0-9]{1,5})\s*$")
 
 
@@ -25,11 +31,15 @@ def read_known(lines: Iterable[str]) -> list[int]:
 
 
 def read_managers(lines: Iterable[str]) -> tuple[list[Manager], str]:
-    """Return the managers, and the line that says that none answered."""
-    managers, failed = [], ""
+    """Return the managers of sminfo or ibdiagnet2.sm, and the line that says that none answered."""
+    managers, failed, state = [], "", ""
     for line in lines:
         if found := _MANAGER.match(line):
             managers.append(Manager(int(found[1]), int(found[2], 16), found[4], int(found[3])))
+        elif found := _HEAD.match(line):
+            state = found[1].upper()
+        elif state and (found := _OF_HEAD.match(line)):
+            managers.append(Manager(int(found[1], 16), int(found[2], 16), state, int(found[3])))
         elif _NO_ANSWER.search(line):
             failed = line.strip()
     return managers, failed

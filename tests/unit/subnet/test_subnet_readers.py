@@ -119,3 +119,9 @@ def test_names_sort_by_their_numbers():
         "node9",
         "node10",
     ]
+
+
+def test_managers_of_ibdiagnet():
+    (manager,), failed = read_managers(real("ibdiagnet-sm-mqm8700.txt"))
+    assert (manager.lid, manager.guid) == (4, 0x08C0EB0300F6FC26)
+    assert (manager.state, manager.priority, failed) == ("MASTER", 15, "")
