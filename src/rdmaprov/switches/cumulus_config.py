@@ -66,8 +66,7 @@ def interface_facts(own: Mapping[str, Any]) -> dict[str, Any]:
 def profile_facts(config: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a port from the mode of RoCE, and from the profiles that it uses.
 
-    The root of the API shows defaults beside a mode, which then say nothing; nor does the switch's
-    mode of a port that has another one.
+    None if the port has a mode of its own, or the API's root shows defaults beside a mode.
     """
     qos = members(config.get("qos"))
     mode = _mode(qos.get("roce"))
@@ -83,10 +82,9 @@ def profile_facts(config: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 def _facts(
     qos: Mapping[str, Any], names: Mapping[str, str], mode: object, *, is_whole: bool
 ) -> dict[str, Any]:
-    """Return what a mode sets and profiles change.
+    """Return what a mode sets and profiles change: one that the port names replaces the mode's.
 
-    A profile that the port names replaces what the mode sets; lines of `default-global` beside a
-    mode change entries of its maps, and what else they leave of it is not known.
+    Lines of `default-global` change entries of a mode's maps; all else they leave open.
     """
     facts = dict(_MODES.get(mode, {})) if isinstance(mode, str) else {}
     for kind, parse in _PARSERS.items():

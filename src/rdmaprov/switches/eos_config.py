@@ -55,7 +55,7 @@ _TELLING = re.compile(
     r"|qos map (?:dscp|cos|traffic-class) [0-9, -]+ to |(?:uc-)?tx-queue [0-9]+$"
     r"|priority-flow-control (?:on$|all off$|pause watchdog |priority [0-7] (?:no-)?drop$)"
     r"|transceiver qsfp default-mode |service routing protocols model |daemon TerminAttr$"
-    r"|management api (?:http-commands|gnmi)$)",
+    r"|management api (?:http-commands|gnmi)$|interface Management[0-9]+$|mlag configuration$)",
     re.MULTILINE,
 )
 

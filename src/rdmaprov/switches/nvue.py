@@ -23,7 +23,7 @@ _MOST_DEPTH = 8
 _MOST_LINES = 200_000
 _MOST_NODES = 4096
 SET = re.compile(r"^nv set ", re.MULTILINE)
-_SPAN = re.compile(r"([a-z]*(?:[0-9]+s)?)([0-9]{1,5})-([0-9]{1,5})")
+_SPAN = re.compile(r"([a-z]*(?:[0-9]+s)?)([0-9]{1,5})(?:-([0-9]{1,5}))?")
 # Words whose next word is their value and no key; the latter below the first word alone.
 _VALUES = {"mode", "enable", "state", "trust", "ecn", "mtu", "speed", "description", "hostname"}
 _VALUES |= {"profile", "tx", "rx", "min-threshold", "max-threshold", "probability", "bw-percent"}
@@ -71,13 +71,15 @@ def _set(tree: dict[str, Any], words: Sequence[str]) -> bool:
 
 
 def _names(word: str) -> Iterator[str]:
-    """Yield what a list stands for: `swp1-3,swp9s0` is swp1, swp2, swp3 and swp9s0."""
+    """Yield what a list stands for: `swp1-2,5,swp9s0` is swp1, swp2, swp5 and swp9s0."""
+    prefix = ""
     for part in word.split(","):
         if (span := _SPAN.fullmatch(part)) is None:
             yield part
-        else:
-            first, last = int(span[2]), min(int(span[3]), int(span[2]) + _MOST_NODES)
-            yield from (f"{span[1]}{number}" for number in range(first, last + 1))
+            continue
+        prefix, first = span[1] or prefix, int(span[2])
+        last = min(int(span[3] or first), first + _MOST_NODES)
+        yield from (f"{prefix}{number}" for number in range(first, last + 1))
 
 
 def view_of(answer: SavedAnswer) -> Mapping[str, Any]:

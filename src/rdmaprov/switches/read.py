@@ -40,7 +40,7 @@ def read_switch(saved: SavedSwitch) -> SwitchReading:
             not_read.append(f"{answer.label} {own}")
         elif own is not reader and reader is not None:
             not_read.append(f"{answer.label} is of {own.system}, others are of {reader.system}")
-    if saved.answers and all(own is None for _, own in known):
+    if all(own is None for _, own in known):
         not_read.append("what can be saved: rdmaprov explain switch --commands SYSTEM")
     if reader is None or any(_contradicts(own, reader) for _, own in known):
         return SwitchReading(saved.name, None, not_read=tuple(not_read))

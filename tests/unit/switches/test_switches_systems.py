@@ -241,6 +241,22 @@ def test_line_beside_the_mode_changes_what_it_says_or_leaves_it_open(
     assert said == (pfc, class_26, queue_3, trusts)
 
 
+def test_list_of_ports_may_name_the_kind_once():
+    found = reading("nv set qos roce\nnv set interface swp1-2,5,swp9s0-1 link mtu 9216\n")
+    assert [port.name for port in found.ports] == ["swp1", "swp2", "swp5", "swp9s0", "swp9s1"]
+
+
+@pytest.mark.parametrize("text", ["cumulus@leaf01:~$ nv set qos roce\n", "\n"])
+def test_session_without_any_answer_says_what_can_be_saved(text):
+    assert "--commands" in reading(text).not_read[-1]
+
+
+@pytest.mark.parametrize("line", ["interface Management1", "! device: l (DCS-7060X6, EOS-4.33.1F)"])
+def test_configuration_of_eos_without_any_qos_is_known(line):
+    found = reading(f"{line}\ninterface Ethernet1\n   mtu 1500\nend\n")
+    assert (found.system, found.ports[0].pfc_tx) == (SwitchSystem.ARISTA, frozenset())
+
+
 def test_port_that_is_split_is_none():
     text = ROCE + "nv set interface swp1 link breakout 2x lanes-per-port 4\n"
     text += "nv set interface swp1s0,swp1s1 qos pfc-watchdog state enable\n"
