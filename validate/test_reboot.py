@@ -22,7 +22,7 @@ _FAILED = (
 
 def test_drivers_on_disk_run(host: Host, node: Node) -> None:
     """Each loaded module of the RDMA stack is the one on disk."""
-    for name, module in software.modules(host).items():
+    for name, module in software.modules(host, on_disk=True).items():
         if module.source and module.disk_source and module.source != module.disk_source:
             Setting(
                 node,

@@ -117,14 +117,17 @@ class Package:
     whole: bool
 
 
-def modules(host: Host) -> Mapping[str, Module]:
+def modules(host: Host, *, on_disk: bool = False) -> Mapping[str, Module]:
     """Return the modules of the RDMA stack that are loaded.
+
+    Args:
+        on_disk: whether what is on disk matters, too, for which modinfo must be there.
 
     Raises:
         CouldNotTell: the output is truncated, or modinfo is not installed.
 
     """
-    return parse_modules(_of_modinfo(host, _MODULES, "modules"))
+    return parse_modules(_of_modinfo(host, _MODULES, "modules", on_disk=on_disk))
 
 
 @remember
@@ -140,11 +143,11 @@ def parse_modules(body: str) -> Mapping[str, Module]:
     return found
 
 
-def _of_modinfo(host: Host, command: str, what: str) -> str:
+def _of_modinfo(host: Host, command: str, what: str, *, on_disk: bool = True) -> str:
     body = whole(host.run(command).stdout, what)
-    if body.startswith(_NO_MODINFO):
+    if on_disk and body.startswith(_NO_MODINFO):
         raise NotInstalled(f"{what} on disk: {_NO_MODINFO}", "apt-get install kmod")
-    return body
+    return body.removeprefix(f"{_NO_MODINFO}\n")
 
 
 def drivers_on_disk(host: Host) -> dict[str, str]:
