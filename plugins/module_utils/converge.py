@@ -12,8 +12,8 @@ from .argument_specs import ARGUMENTS
 from .guard import arm
 from .lock import LOCK_ARGUMENT, Held, NodeLock
 from .machine import Machine, NodeError
-from .plan import NotYet, Plan, carry_out
-from .replaced import Replaced, name_of
+from .plan import NotYet, Plan, carry_out, make
+from .replaced import Replaced, files_of, name_of
 
 
 class Role(Protocol):
@@ -23,11 +23,16 @@ class Role(Protocol):
         """Return what must change."""
 
 
-def main(role: ModuleType) -> None:
-    """Run a role's module, for the role's module of module_utils.roles."""
+def main(role: ModuleType, spec: dict[str, Any] | None = None) -> None:
+    """Run a role's module, for the role's module of module_utils.roles.
+
+    Args:
+        spec: the arguments of a module that is no role's; nothing of its changes is kept.
+
+    """
     name = role.__name__.rpartition(".")[2]
     module = AnsibleModule(
-        argument_spec={**ARGUMENTS[name], **LOCK_ARGUMENT, **busy.FORCE_ARGUMENT},
+        argument_spec={**(spec or ARGUMENTS[name]), **LOCK_ARGUMENT, **busy.FORCE_ARGUMENT},
         supports_check_mode=True,
     )
     arguments = dict(module.params)
@@ -37,8 +42,12 @@ def main(role: ModuleType) -> None:
         machine.require_root()
         with NodeLock(machine, {} if module.check_mode else given) as lock:
             # The lock's own files are no part of the change.
-            machine.keep = Replaced(Machine(machine.root), name_of(given), name).keep
+            if spec is None:
+                kept = Replaced(Machine(machine.root), name_of(given), name)
+                machine.keep, machine.note = kept.keep, kept.note
             result = converge(machine, role, arguments, check=module.check_mode, force=force)
+            if spec is None and not module.check_mode:
+                result["replaced"] = files_of(machine, name_of(given), name)
             # The module runs again once the change is confirmed; until then, or until the timer
             # has reverted it, nobody else may change the node.
             lock.keep |= "confirm" in result
@@ -93,7 +102,7 @@ def converge(
             guard = arm(machine, steps, plan.guarded, arguments["guard_revert_s"])
             for step in steps:
                 guard.require_time()
-                step.do()
+                make(machine, step)
             result["confirm"] = guard.name
             return result
     after = carry_out(plan, lambda: role.plan(machine, arguments))

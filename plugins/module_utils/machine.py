@@ -62,6 +62,8 @@ class Machine:
         self.root = root
         # Told of each file before `write` or `remove` replaces it: its name, and the new text.
         self.keep: Callable[[str, str | None], None] | None = None
+        # Told of each step of a plan before it is made, a plan.Step.
+        self.note: Callable[[Any], None] | None = None
 
     def require_root(self) -> None:
         """Raise NodeError for a user who could neither see nor change all of it."""
@@ -188,8 +190,11 @@ class Machine:
             raise CommandFailed(argv, done.returncode, done.stderr or done.stdout, done.stdout)
         return done.stdout
 
-    def write(self, name: str, text: str, mode: int = 0o644) -> None:
-        """Make a file of root's have this text, whole or not at all, also if the machine fails.
+    def write(self, name: str, text: str, mode: int = 0o644, access: Access | None = None) -> None:
+        """Make a file have this text, whole or not at all, also if the machine fails.
+
+        Args:
+            access: whose it is, and its mode; None for root's, with `mode`.
 
         Raises:
             NodeError: it cannot be written; what stood there still stands.
@@ -205,7 +210,7 @@ class Machine:
                 with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
                     file.write(text)
                     file.flush()
-                    wanted = own(mode)
+                    wanted = access or own(mode)
                     # A directory with setgid gives its own group to what is made in it.
                     os.fchown(file.fileno(), wanted.user, wanted.group)
                     os.fchmod(file.fileno(), wanted.mode)

@@ -47,6 +47,7 @@ class Step:
         change: None for what only has to follow earlier steps, such as a daemon's reload.
         undo: commands that revert it, for a change on the management path.
         diff: file's text before and after, as Ansible's --diff shows it.
+        argv: the program's command line, if the step is a program's run.
 
     """
 
@@ -54,6 +55,7 @@ class Step:
     do: Callable[[], None]
     undo: list[list[str]] = field(default_factory=list)
     diff: dict[str, str] | None = None
+    argv: list[str] = field(default_factory=list)
 
 
 class Plan:
@@ -153,19 +155,23 @@ class Plan:
 
     def command(self, change: Change, argv: list[str], undo: list[list[str]] | None = None) -> None:
         """Add a step that is a program's run."""
-        self.add(change, lambda: _run(self.machine, argv), undo)
+        self.steps.append(Step(change, lambda: _run(self.machine, argv), undo or [], argv=argv))
 
     def then(self, argv: list[str]) -> None:
         """Run a program after the steps before, for them to take effect."""
-        self.steps.append(Step(None, lambda: _run(self.machine, argv)))
+        self.steps.append(Step(None, lambda: _run(self.machine, argv), argv=argv))
 
     def changes(self) -> list[dict[str, str]]:
         """Return the changes as plain data."""
         return [asdict(step.change) for step in self.steps if step.change is not None]
 
     def diffs(self) -> list[dict[str, str]]:
-        """Return the files' texts before and after."""
-        return [step.diff for step in self.steps if step.diff is not None]
+        """Return the files' texts before and after, with escapes for what is not UTF-8."""
+        return [
+            {name: text.encode("utf-8", "backslashreplace").decode() for name, text in diff.items()}
+            for diff in (step.diff for step in self.steps)
+            if diff is not None
+        ]
 
 
 def with_the_first() -> None:
@@ -176,6 +182,13 @@ def _run(machine: Machine, argv: list[str]) -> None:
     machine.run(argv)
 
 
+def make(machine: Machine, step: Step) -> None:
+    """Make one step; whoever keeps what the change replaces is told before."""
+    if machine.note is not None:
+        machine.note(step)
+    step.do()
+
+
 def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
     """Make a plan's steps, and return the next plan, which has none.
 
@@ -184,7 +197,7 @@ def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
 
     """
     for step in plan.steps:
-        step.do()
+        make(plan.machine, step)
     after = again()
     if after.steps:
         raise NodeError("set, but not in effect: " + changes_text(after.changes()))

@@ -13,10 +13,11 @@ import re
 import shutil
 import stat
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from .machine import Machine, NodeError
+from .machine import CommandFailed, Machine, NodeError
+from .plan import Step, with_the_first
 
 STORE = "/var/lib/rdmaprov/replaced"
 MOST_CHANGES = 10
@@ -24,6 +25,8 @@ MOST_BYTES = 64 * 1024 * 1024
 # What a boot makes anew, and our own copies.
 _NOT_KEPT = ("/run/", "/sys/", "/proc/", "/dev/", STORE + "/")
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,99}")
+# Of systemctl: what changes at which boot a unit starts.
+_OF_UNITS = ("enable", "disable", "mask", "unmask")
 
 
 def name_of(lock: dict[str, Any]) -> str:
@@ -35,6 +38,51 @@ def name_of(lock: dict[str, Any]) -> str:
     """
     name = os.path.basename(str((lock.get("holder") or {}).get("run", "")))
     return name if _NAME.fullmatch(name) else time.strftime("%Y%m%d-ansible", time.gmtime())
+
+
+def kept(machine: Machine, change: str) -> dict[str, Any]:
+    """Return what a change has kept so far; empty lists if it kept nothing.
+
+    "files": each with its role, its path, what stood there, and the digest of what the role wrote.
+    "units": what systemctl was told of a unit, and the unit's state before. "changes": settings
+    that are in no file, as they were seen. "reverted": by role that was taken back, the boot.
+
+    Raises:
+        NodeError: somebody damaged that; the copies would not fit to a new list.
+
+    """
+    found: dict[str, Any] = {"files": [], "units": [], "changes": [], "reverted": {}}
+    path = f"{STORE}/{change}/index.json"
+    try:
+        read = json.loads(machine.read(path) or "{}")
+        found.update({name: type(found[name])(read.get(name, found[name])) for name in found})
+        for each in (*found["files"], *found["units"], *found["changes"]):
+            each["role"] + each.get("path", "") + each.get("unit", "")
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
+        raise NodeError(f"{path} is damaged") from error
+    return found
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """Return the text of an index.json."""
+    return json.dumps(found, indent=1) + "\n"
+
+
+def files_of(machine: Machine, change: str, role: str) -> list[dict[str, str]]:
+    """Return paths and digests of what a role wrote in a change, for the controller: no content."""
+    return [
+        {"path": each["path"], "before": each.get("before", ""), "after": each["after"]}
+        for each in kept(machine, change)["files"]
+        if each["role"] == role
+    ]
+
+
+def unit_state(machine: Machine, unit: str) -> str:
+    """Return what systemctl says of a unit's start at boot; empty or another word for none."""
+    try:
+        return machine.run(["systemctl", "is-enabled", unit]).strip()
+    except CommandFailed as error:
+        return error.printed  # it ends with 1 for one that is disabled
 
 
 @dataclass(frozen=True)
@@ -66,8 +114,10 @@ class Replaced:
         if name.startswith(_NOT_KEPT):
             return
         try:
-            entries = self._entries()
-            now = {"role": self.role, "path": name, "after": _digest(_bytes(text))}
+            found = kept(self.machine, self.change)
+            found["reverted"].pop(self.role, None)
+            entries = found["files"]
+            now = {"role": self.role, "path": name, "after": digest(_bytes(text))}
             for entry in entries:
                 if (entry["role"], entry["path"]) == (self.role, name):
                     entry.update(now)  # what stood there before this change is kept already
@@ -75,16 +125,39 @@ class Replaced:
             else:
                 self._make_room(0)
                 entries.append({**now, **self._before(name, len(entries))})
-            self._write("index.json", json.dumps({"files": entries}, indent=1) + "\n")
+            self._write("index.json", as_text(found))
         except OSError as error:
             raise NodeError(f"{name} cannot be kept in {STORE}: {error.strerror}") from error
+
+    def note(self, step: Step) -> None:
+        """Keep what a step changes that is no file: a unit's state, or a setting as it was seen."""
+        found = kept(self.machine, self.change)
+        if step.argv[:1] == ["systemctl"] and step.argv[1] in _OF_UNITS:
+            for unit in [word for word in step.argv[2:] if not word.startswith("-")]:
+                own = {"role": self.role, "unit": unit, "did": step.argv[1]}
+                if not any(own.items() <= each.items() for each in found["units"]):
+                    found["units"].append({**own, "before": unit_state(self.machine, unit)})
+        elif step.change is not None and step.diff is None and step.do is not with_the_first:
+            now = {"role": self.role, **asdict(step.change)}
+            same = ("role", "layer", "device", "setting")
+            for each in found["changes"]:
+                if [each[name] for name in same] == [now[name] for name in same]:
+                    each["wanted"] = now["wanted"]
+                    break
+            else:
+                found["changes"].append(now)
+        else:
+            return
+        found["reverted"].pop(self.role, None)
+        self._make_room(0)
+        self._write("index.json", as_text(found))
 
     def _before(self, name: str, number: int) -> dict[str, Any]:
         """Return what stands at a path; keep the content of a file."""
         try:
             found = os.lstat(self.machine.path(name))
         except (FileNotFoundError, NotADirectoryError):
-            return {"kind": "absent"}
+            return {"kind": "absent", "directories": self._missing(os.path.dirname(name))}
         own = {"mode": stat.S_IMODE(found.st_mode), "user": found.st_uid, "group": found.st_gid}
         if stat.S_ISLNK(found.st_mode):
             return {"kind": "link", "target": os.readlink(self.machine.path(name)), **own}
@@ -95,20 +168,15 @@ class Replaced:
         with open(self.machine.path(name), "rb") as file:
             data = file.read()
         self._write(str(number), data.decode("utf-8", "surrogateescape"))
-        return {"kind": "file", "content": str(number), "before": _digest(data), **own}
+        return {"kind": "file", "content": str(number), "before": digest(data), **own}
 
-    def _entries(self) -> list[dict[str, Any]]:
-        """Return what this change has kept so far.
-
-        Raises:
-            NodeError: somebody damaged that; the copies would not fit to a new list.
-
-        """
-        text = self.machine.read(f"{STORE}/{self.change}/index.json")
-        try:
-            return list(json.loads(text)["files"]) if text else []
-        except (ValueError, KeyError, TypeError) as error:
-            raise NodeError(f"{STORE}/{self.change}/index.json is damaged") from error
+    def _missing(self, directory: str) -> list[str]:
+        """Return the directories that are to be made for a file, the deepest first."""
+        found = []
+        while not os.path.isdir(self.machine.path(directory)):
+            found.append(directory)
+            directory = os.path.dirname(directory)
+        return found
 
     def _write(self, name: str, text: str) -> None:
         os.makedirs(self.machine.path(STORE), 0o700, exist_ok=True)
@@ -135,6 +203,6 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
-def _digest(data: bytes | None) -> str:
+def digest(data: bytes | None) -> str:
     """Return the SHA-256 of a content, empty for nothing."""
     return "" if data is None else hashlib.sha256(data).hexdigest()

@@ -128,7 +128,7 @@ class Replay(Machine):
             raise CommandFailed(argv, entry["exit_code"], entry.get("stderr", ""))
         return str(entry["stdout"])
 
-    def write(self, name: str, text: str, mode: int = 0o644) -> None:  # noqa: ARG002
+    def write(self, name: str, text: str, mode: int = 0, access: Access | None = None) -> None:  # noqa: ARG002
         """Refuse to change a node that is not there."""
         raise _unknown(f"what follows from writing {name}")
 

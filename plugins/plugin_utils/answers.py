@@ -23,7 +23,7 @@ MOST_TICKS = 1 << 62
 MOST_TEXT_CHARACTERS = 1024 * 1024  # of a file before and after a change; of a message
 _CHANGE = ("layer", "device", "setting", "seen", "wanted")
 _DIFF = ("before_header", "after_header", "before", "after")
-_ENTRY = frozenset({"changes", "diff", "reboot", "interrupts", "notes", "waits"})
+_ENTRY = frozenset({"changes", "diff", "reboot", "interrupts", "notes", "waits", "stays"})
 _TIMER = re.compile(r"rdmaprov-revert-[0-9A-Za-z-]{1,64}")
 _BOOT_ID = re.compile(r"[0-9a-f-]{1,36}")
 _MOST_UPTIME_S = 1e10  # 300 years
@@ -55,6 +55,10 @@ def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
         held = {"held": held_answer(raw["held"])} if "held" in raw else {}
         return {**_failure(raw), **held}
     answer = {**_plan(raw), "changed": _flag(raw, "changed"), "warnings": _warnings(raw)}
+    answer["replaced"] = [
+        _fields(each, ("path", "before", "after"), MOST_CHARACTERS)
+        for each in _items(raw, "replaced", [])
+    ]
     if "confirm" in raw:
         answer["confirm"] = _text(raw["confirm"], "confirm")
         if not _TIMER.fullmatch(answer["confirm"]):
@@ -175,6 +179,7 @@ def _plan(raw: Mapping[str, Any]) -> dict[str, Any]:
         "reboot": _texts(raw, "reboot"),
         "interrupts": _texts(raw, "interrupts", []),
         "notes": _texts(raw, "notes", []),
+        "stays": _texts(raw, "stays", []),
         "waits": _text(raw.get("waits", ""), "waits"),
     }
 

@@ -34,7 +34,7 @@ class QosNode(FakeMachine):
                 "systemctl daemon-reload": "",
                 "systemctl enable": lambda argv: self._enable(argv[2]),
                 "systemctl disable": lambda argv: self._unit(
-                    argv[3], UnitFileState="disabled", ActiveState="inactive"
+                    argv[-1], UnitFileState="disabled", ActiveState="inactive"
                 ),
                 "systemctl restart": lambda argv: self._unit(argv[2], ActiveState="active"),
                 "systemctl mask": lambda argv: self._mask(argv[3:]),

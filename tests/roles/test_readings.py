@@ -23,6 +23,7 @@ PAST_MACHINE = {
     "shipped.py": "asked: Python of units",
     "torch/virtualenv.py": "a step",
     "peermem/verbs.py": "asked: dma-buf",
+    "revert.py": "no role's plan",
     "replaced.py": "keeps what a change replaces, when a plan is carried out",
 }
 READS = {

@@ -67,7 +67,7 @@ class Grub:
         wanted = " ".join(owned.wanted) or "none"
         plan.add(
             Change(CONFIGURED, CONFIG, "kernel arguments", seen, wanted),
-            lambda: _regenerate(plan.machine, owned),
+            lambda: regenerate(plan.machine, owned),
         )
 
 
@@ -124,7 +124,7 @@ def _normal(text: str) -> list[Entry]:
     return _own_entries(text) or entries(text)
 
 
-def _regenerate(machine: Machine, owned: Owned) -> None:
+def regenerate(machine: Machine, owned: Owned) -> None:
     """Put a checked new grub.cfg in place of the old one, whole or not at all."""
     machine.run(["grub-mkconfig", "-o", machine.path(NEW)])
     if machine.has("grub-script-check"):

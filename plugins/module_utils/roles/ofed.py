@@ -10,7 +10,7 @@ from ..ofed import driver, gpu_modules, holds, inbox, vendor
 from ..ofed.work import Work, exchanges
 from ..packages import Manager
 from ..packages.manager import UPDATER
-from ..plan import CONFIGURED, Change, Plan, Refused, Step
+from ..plan import CONFIGURED, Change, Plan, Refused, Step, make
 
 _TEXT: dict[str, Any] = {"type": "str", "default": ""}
 
@@ -71,7 +71,7 @@ def _settle(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> No
     rest = Plan(machine)
     _rest(rest, manager, arguments)
     for step in rest.steps:
-        step.do()
+        make(machine, step)
 
 
 def _rest(plan: Plan, manager: Manager, arguments: dict[str, Any]) -> None:
@@ -100,6 +100,6 @@ def _gpu(plan: Plan, after_others: bool) -> None:
         rest = Plan(machine)
         gpu_modules.plan_rebuild(rest, kernels)
         for step in rest.steps:
-            step.do()
+            make(machine, step)
 
     plan.steps.append(Step(None, do))

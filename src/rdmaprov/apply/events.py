@@ -10,7 +10,8 @@ from typing import Any
 from rdmaprov.probe.reasons import sudo_reason
 
 COLLECTION = "rdmaprov.node."
-SURVEY = "survey"
+SURVEY, REVERT = "survey", "revert"
+_TAKE_BACK = "Take back "  # begins a task of the playbook of revert; a role follows
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,16 @@ class RolePlan:
     reboot: tuple[str, ...] = ()
     waits: str = ""
     interrupts: tuple[str, ...] = ()  # what it does to traffic, and for about how long
+    stays: tuple[str, ...] = ()  # what revert cannot take back
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that a role wrote: SHA-256 of what stood there, and of what it wrote; "" for none."""
+
+    path: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,7 @@ class NodeEvent:
         changes: what it changed, if the role reports it.
         message: why it failed, on one line.
         seconds: the duration of the task.
+        written: the files that the task's role wrote in this run.
 
     """
 
@@ -83,6 +95,7 @@ class NodeEvent:
     changes: tuple[Change, ...] = ()
     message: str = ""
     seconds: float = 0.0
+    written: tuple[Written, ...] = ()
 
 
 # Ansible runs it before a role's first task; a role that is only a dependency has no other.
@@ -117,7 +130,7 @@ def parse_event(event: Mapping[str, Any]) -> NodeEvent | None:
     result = _mapping(data.get("res"))
     action = str(data.get("resolved_action") or data.get("task_action") or "")
     own = action.removeprefix(COLLECTION) if action.startswith(COLLECTION) else ""
-    survey = parse_survey(result) if own == SURVEY and kind != "started" else None
+    survey = parse_survey(result) if own in (SURVEY, REVERT) and kind != "started" else None
     if kind == "failed" and data.get("ignore_errors"):
         kind = "done"
     return NodeEvent(
@@ -130,11 +143,15 @@ def parse_event(event: Mapping[str, Any]) -> NodeEvent | None:
         changes=_changes(result.get("changes")) if own != SURVEY else (),
         message=_message(result, survey) if kind in ("failed", "unreachable") else "",
         seconds=_number(data.get("duration")),
+        written=_written(result.get("replaced")),
     )
 
 
 def _role(data: Mapping[str, Any], action: str) -> str:
     """Return the role of a task; empty for a task that only reads the site's variables."""
+    task = str(data.get("task") or "")
+    if action == COLLECTION + REVERT:
+        return task.removeprefix(_TAKE_BACK) if task.startswith(_TAKE_BACK) else ""
     if action == _VALIDATION:
         return ""
     return str(data.get("role") or "").rpartition(".")[2]
@@ -162,7 +179,8 @@ def _role_plan(plan: Mapping[str, Any]) -> RolePlan:
     )
     changes, reboot = _changes(plan.get("changes")), _texts(plan.get("reboot"))
     interrupts = _texts(plan.get("interrupts"))
-    return RolePlan(changes, diffs, reboot, str(plan.get("waits") or ""), interrupts)
+    waits, stays = str(plan.get("waits") or ""), _texts(plan.get("stays"))
+    return RolePlan(changes, diffs, reboot, waits, interrupts, stays)
 
 
 def _changes(found: object) -> tuple[Change, ...]:
@@ -171,6 +189,14 @@ def _changes(found: object) -> tuple[Change, ...]:
         Change(*(str(change.get(name, "")) for name in fields))
         for change in _list(found)
         if isinstance(change, Mapping)
+    )
+
+
+def _written(found: object) -> tuple[Written, ...]:
+    return tuple(
+        Written(*(str(each.get(name, "")) for name in ("path", "before", "after")))
+        for each in _list(found)
+        if isinstance(each, Mapping)
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey
+from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey, Written
 from rdmaprov.exit_codes import ExitCode
 
 
@@ -51,6 +51,7 @@ class NodeResult:
         roles_started: the roles that did something, in their order.
         running: the role that runs; empty between roles.
         changes: the changes of each role.
+        written: the files that each role wrote.
         failed: the task that failed, with its role in front; empty if none did.
         problem: why it failed or is unreachable, on one line.
         unreachable: whether ssh had no connection to it.
@@ -67,6 +68,7 @@ class NodeResult:
     roles_started: tuple[str, ...] = ()
     running: str = ""
     changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    written: Mapping[str, tuple[Written, ...]] = field(default_factory=dict)
     failed: str = ""
     problem: str = ""
     unreachable: bool = False
@@ -113,6 +115,12 @@ class NodeResult:
         return self.planned.reboot
 
     @property
+    def stays(self) -> tuple[str, ...]:
+        """Return what revert cannot take back, by the first survey."""
+        plans = self.before.roles if self.before is not None else {}
+        return tuple(f"{role}: {text}" for role, plan in plans.items() for text in plan.stays)
+
+    @property
     def planned(self) -> Survey:
         """Return the survey of what apply has still to do; an empty one if it did something."""
         if self.before is None or self.state not in (NodeState.UNCHANGED, NodeState.PENDING):
@@ -143,6 +151,8 @@ def next_result(node: NodeResult, event: NodeEvent) -> NodeResult:
     if role and event.changed:
         done = (*node.changes.get(role, ()), *event.changes)
         node = replace(node, changes={**node.changes, role: done})
+    if role and event.written:
+        node = replace(node, written={**node.written, role: event.written})
     return node
 
 
@@ -235,6 +245,8 @@ def _as_data(node: NodeResult) -> dict[str, Any]:
         "uptime_s": last.uptime_s,
         "roles": role_states(node),
         "changes": {role: [asdict(change) for change in made] for role, made in changes.items()},
+        "files": {role: [asdict(each) for each in own] for role, own in node.written.items()},
+        "stays": list(node.stays),
         "waits": waits,
         "failed_task": node.failed,
         "problems": [node.problem] if node.problem else [],

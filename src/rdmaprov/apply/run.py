@@ -35,7 +35,7 @@ class ApplyRequest:
     """What a user asks of plan or apply.
 
     Args:
-        verb: "plan" or "apply".
+        verb: "plan", "apply" or "revert".
         nodes: the nodes' names.
         limit: Ansible's pattern, if there is one.
         roles: names of the roles; empty for all.
@@ -43,6 +43,7 @@ class ApplyRequest:
         arguments: more arguments of ansible-playbook.
         waivers: the problems of the site that it accepts, for results.json.
         is_part: whether the nodes are fewer than the limit selects.
+        reverts: the name of the run that revert takes back.
 
     """
 
@@ -55,6 +56,7 @@ class ApplyRequest:
     arguments: tuple[str, ...]
     waivers: Sequence[Mapping[str, Any]] = ()
     is_part: bool = False
+    reverts: str = ""
 
 
 class Run:
@@ -110,8 +112,11 @@ class Run:
         results.nodes.update(self._settled)
         return results
 
-    def run_playbook(self, verb: str) -> Results:
+    def run_playbook(self, verb: str, *, only_shows: bool = False) -> Results:
         """Run a verb's playbook; return the results, on an interrupt those so far.
+
+        Args:
+            only_shows: whether revert is only to survey.
 
         Raises:
             AnsibleFailed: Ansible failed, and not because of a node.
@@ -119,7 +124,8 @@ class Run:
         """
         if not self._nodes:
             return self.results_so_far(interrupted=False)
-        results = self._results(applies=verb == "apply")
+        results = self._results(applies=verb != "plan" and not only_shows)
+        self._variables["revert_only_shows"] = only_shows
         with ApplyProgress(self._screen, verb, len(self._nodes)) as progress:
             try:
                 code = self._run_ansible(verb, results, progress)
@@ -193,7 +199,8 @@ def document(
 ) -> dict[str, Any]:
     """Return results.json, as docs/results.schema.json defines it."""
     head = Head(request.verb, request.site, request.limit, started, request.waivers)
-    more = {"roles": list(request.roles)}
+    more: dict[str, Any] = {"roles": list(request.roles)}
+    more |= {"reverts": request.reverts} if request.reverts else {}
     return results_document(head, ended, results.exit_code(), results.as_data(), more)
 
 

@@ -13,8 +13,8 @@ from rdmaprov.runs import groups
 from rdmaprov.terminal import Line
 
 
-def plan_lines(results: Results, *, diffs: bool) -> Iterator[Line]:
-    """Yield the pending changes by role, then failures and counts."""
+def plan_lines(results: Results, *, diffs: bool, verb: str = "apply") -> Iterator[Line]:
+    """Yield the pending changes by role, then failures and counts; `verb` would make them."""
     pending = results.in_state(NodeState.PENDING)
     total = len(results.nodes)
     for role in _pending_roles(pending):
@@ -31,11 +31,12 @@ def plan_lines(results: Results, *, diffs: bool) -> Iterator[Line]:
     yield from _failure_lines(results)
     nodes = results.nodes.values()
     interrupts = {node.name: node.planned.interrupts for node in nodes if node.planned.interrupts}
-    yield from _section_lines("apply interrupts traffic", interrupts, total, "yellow")
+    yield from _section_lines(f"{verb} interrupts traffic", interrupts, total, "yellow")
     busy = {node.name: node.planned.busy for node in nodes if node.planned.busy}
-    title = "busy: apply refuses these nodes without --force-busy"
+    title = f"busy: {verb} refuses these nodes without --force-busy"
     yield from _section_lines(title, busy, total, "red")
-    yield from _reboot_lines(results, "reboot required after apply")
+    yield from _stay_lines(results)
+    yield from _reboot_lines(results, f"reboot required after {verb}")
     yield Line(_counts(results), "bold")
 
 
@@ -63,6 +64,7 @@ def apply_lines(results: Results) -> Iterator[Line]:
     }
     title = "incomplete; a task that still runs on a node ends by itself"
     yield from _section_lines(title, half, total, "yellow")
+    yield from _stay_lines(results)
     yield from _reboot_lines(results, "reboot required")
     yield Line(_counts(results), "bold")
 
@@ -127,6 +129,11 @@ def _why_unreachable(node: NodeResult) -> str:
 def _reboot_lines(results: Results, title: str) -> Iterator[Line]:
     due = {node.name: node.reboot for node in results.nodes.values() if node.reboot}
     yield from _section_lines(title, due, len(results.nodes), "yellow")
+
+
+def _stay_lines(results: Results) -> Iterator[Line]:
+    stays = {node.name: node.stays for node in results.nodes.values() if node.stays}
+    yield from _section_lines("not taken back", stays, len(results.nodes), "yellow")
 
 
 def _section_lines(

@@ -36,6 +36,7 @@ VERBS = {
     "record": "rdmaprov.cli.record:record",
     "replace": "rdmaprov.cli.replace:replace",
     "report": "rdmaprov.cli.report:report",
+    "revert": "rdmaprov.cli.revert:revert",
     "schedule": "rdmaprov.cli.schedule:schedule",
     "schema": "rdmaprov.cli.schema:schema_command",
     "subnet": "rdmaprov.cli.subnet:subnet",

@@ -10,13 +10,14 @@ from typing import IO
 import click
 
 from rdmaprov.apply import summary
-from rdmaprov.apply.results import NodeResult
+from rdmaprov.apply.results import NodeResult, Results
 from rdmaprov.apply.run import Run
 from rdmaprov.cli import session
 from rdmaprov.drift.kept_plan import KeptPlan, announced, differences, digest, due
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
 from rdmaprov.runs.screen import Screen
+from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
 
 
@@ -30,6 +31,7 @@ class Agreement:
         kept: the plan to keep to, if there is one.
         asks: whether the user is asked.
         json_file: for the user, if that was asked.
+        reverts: the run that is taken back; empty for apply.
 
     """
 
@@ -38,6 +40,20 @@ class Agreement:
     kept: KeptPlan | None = None
     asks: bool = False
     json_file: IO[str] | None = None
+    reverts: str = ""
+
+    def show(self, run: Run) -> Results:
+        """Survey the nodes."""
+        return (
+            run.run_playbook("revert", only_shows=True)
+            if self.reverts
+            else run.run_playbook("plan")
+        )
+
+    def lines(self, found: Results) -> list[Line]:
+        """Return the lines that show what was found."""
+        verb = "revert" if self.reverts else "apply"
+        return list(summary.plan_lines(found, diffs=False, verb=verb))
 
     def settle(self, run: Run) -> ExitCode | None:
         """Survey the nodes and hold the run to what was found; return a code if that is all.
@@ -47,12 +63,12 @@ class Agreement:
         """
         if not self.asks and self.kept is None:
             return None
-        found = run.run_playbook("plan")
+        found = self.show(run)
         if self.kept is not None:
             for node in found.nodes.values():
                 found.nodes[node.name] = self._held_to_plan(node, self.kept)
         pending = [node for node in found.nodes.values() if self._is_due(node)]
-        lines = list(summary.plan_lines(found, diffs=False))
+        lines = self.lines(found)
         if found.interrupted or not pending:
             return session.finish(run, found, lines, self.ready.screen, self.json_file)
         if self.asks:
@@ -60,7 +76,7 @@ class Agreement:
             session.page_line(run.directory)  # the page stays if the user says no
             for line in lines:
                 self.ready.screen.show(line)
-            if not agrees(pending, self.rebooted(pending)):
+            if not agrees(pending, self.rebooted(pending), self.reverts):
                 run.directory.require_all()
                 return found.exit_code()
         names = {node.name for node in pending}
@@ -92,9 +108,10 @@ def is_interactive(screen: Screen) -> bool:
     return sys.stdin.isatty() and screen.is_terminal
 
 
-def agrees(pending: Sequence[NodeResult], rebooted: Sequence[str]) -> bool:
-    """Ask whether to apply on nodes; return the answer."""
-    text = f"Apply these changes to {quantity(len(pending), 'node')}"
+def agrees(pending: Sequence[NodeResult], rebooted: Sequence[str], reverts: str = "") -> bool:
+    """Ask whether to apply on nodes, or to take a run back; return the answer."""
+    what = f"Take back {reverts} on" if reverts else "Apply these changes to"
+    text = f"{what} {quantity(len(pending), 'node')}"
     if interrupted := [node for node in pending if node.planned.interrupts]:
         text += f", interrupt traffic on {len(interrupted)}"
     if rebooted:

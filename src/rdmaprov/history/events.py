@@ -110,6 +110,6 @@ def _settings(
     found: dict[tuple[str, str, str], list[str]] = {}
     for (role, setting, seen, wanted), names in nodes.items():
         where = fold_names(devices[role, setting, seen, wanted])
-        what = " ".join(filter(None, (f"apply, {role}:", where, setting)))
+        what = " ".join(filter(None, (f"{run.verb}, {role}:", where, setting)))
         found[what, seen, wanted] = list(names)
     return found

@@ -1,4 +1,4 @@
-"""A run of `plan` or `apply` → states, settings that it changed, and what failed."""
+"""A run of `plan`, `apply` or `revert` → states, settings that it changed, and what failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
     key_of = key_maker(digest.states.keys())
     for name, own in nodes:
         # `apply` that was not confirmed has pending nodes: it changed none.
-        if digest.verb == "apply" and digest.states[name] != "pending":
+        if digest.verb in ("apply", "revert") and digest.states[name] != "pending":
             digest.settings += _settings(name, own)
         proven = digest.states[name] == "failed"
         digest.troubles += [

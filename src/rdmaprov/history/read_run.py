@@ -23,6 +23,7 @@ def add_nothing(_digest: RunDigest, _data: dict[str, Any]) -> None:
 _VERBS = {
     "plan": from_apply.add,
     "apply": from_apply.add,
+    "revert": from_apply.add,
     "validate": from_validate.add,
     "accept": from_accept.add,
     "subnet": from_subnet.add,

@@ -1,4 +1,4 @@
-"""The page of `plan` and `apply`."""
+"""The page of `plan`, `apply` and `revert`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _HEADLINES = {
     ("plan", "pending"): "Changes pending",
     ("apply", "ok"): "All nodes match the site",
     ("apply", "pending"): "Reboot required",
+    ("revert", "ok"): "Taken back",
+    ("revert", "pending"): "Taken back, reboot required",
 }
 _OTHERWISE = {"failed": "Failed", "unknown": "Unknown", "interrupted": "Interrupted"}
 _STATES = {
@@ -72,18 +74,23 @@ def view(data: Mapping[str, Any]) -> View:
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "roles", ", ".join(data["roles"]) or "all"
+    if "reverts" in data:
+        yield "takes back", data["reverts"]
     if proven := sum(node["probed"] for node in data["nodes"].values()):
         yield "verified by the probe, without Ansible", quantity(proven, "node")
 
 
 def _messages(data: Mapping[str, Any], site: Scope) -> Iterator[Message]:
     for name, node in data["nodes"].items():
-        again = site.command(data["verb"], [name])
+        again = site.command(data["verb"], [name], *filter(None, [data.get("reverts")]))
         yield from _state_messages(name, node, again, site)
         if node["reboot"] and node["state"] != "pending":
             reboot = site.command("apply", [name], "--reboot", "if-needed")
             why = f"reboot required: {'; '.join(node['reboot'])}"
-            yield Message(Tone.DUE, "reboot", name, why, f"Run: {reboot}")
+            remedy = "Reboot the node" if "reverts" in data else f"Run: {reboot}"
+            yield Message(Tone.DUE, "reboot", name, why, remedy)
+        for text in node.get("stays", ()):
+            yield Message(Tone.DUE, "not taken back", name, text, "Set it by hand")
 
 
 def _state_messages(
@@ -106,8 +113,9 @@ def _state_messages(
         what = "the run ended before it changed this node"
         yield Message(Tone.UNKNOWN, "not started", name, what, f"Run: {again}")
     elif state == "pending":
-        what = "the node differs from the site; see Pending changes"
-        yield Message(Tone.DUE, "pending", name, what, f"Run: {site.command('apply', [name])}")
+        what = "there is something to do; see Pending changes"
+        do = again.replace("rdmaprov plan ", "rdmaprov apply ", 1)
+        yield Message(Tone.DUE, "pending", name, what, f"Run: {do}")
     if node.get("busy"):
         remedy = "Drain the node; or pass --force-busy to apply"
         yield Message(Tone.BAD, "busy", name, "; ".join(node["busy"]), remedy)

@@ -17,6 +17,7 @@ from rdmaprov.words import duration
 _VIEWS = {
     "plan": "of_apply",
     "apply": "of_apply",
+    "revert": "of_apply",
     "validate": "of_validate",
     "accept": "of_accept",
     "subnet": "of_subnet",

@@ -13,7 +13,8 @@ from rdmaprov.runs.directory import RUNS
 from rdmaprov.runs.results import RESULTS, results_of
 
 PASSED, FAILED, UNKNOWN, STALE = "passed", "failed", "unknown", "stale"
-# States of `apply` after which a node may differ from what was validated.
+_CHANGES = ("apply", "revert")
+# States of them after which a node may differ from what was validated.
 _TOUCHED = ("changed", "failed", "half_done", "unreachable")
 # Runs of several controllers lie side by side; our choice of how far their clocks are apart.
 _CLOCKS = timedelta(days=1)
@@ -26,7 +27,7 @@ class Word:
 
     Args:
         state: PASSED: a complete validate found nothing; FAILED; UNKNOWN: not all could be told;
-            STALE: `apply` may have changed the node.
+            STALE: `apply` or `revert` may have changed the node.
         run: the name of the run's directory.
         boot_id: of the node when the run ended; empty if it is not known.
         uptime_s: of the node when the run ended, s.
@@ -79,7 +80,7 @@ def last_words(site: Path, nodes: Collection[str], runs: Path = Path(RUNS)) -> d
 
     """
     said: dict[str, list[Word]] = defaultdict(list)
-    paths = (path for verb in ("validate", "apply") for path in runs.glob(f"*-{verb}*/{RESULTS}"))
+    paths = (path for verb in ("validate", *_CHANGES) for path in runs.glob(f"*-{verb}*/{RESULTS}"))
     enough: datetime | None = None
     for path in sorted(paths, key=lambda path: path.parent.name, reverse=True):
         data = results_of(path, site)
@@ -112,7 +113,7 @@ def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
     for node, own in data["nodes"].items():
         if not isinstance(own, dict):
             continue
-        if data.get("verb") == "apply":
+        if data.get("verb") in _CHANGES:
             state = STALE if own.get("state") in _TOUCHED else ""
         else:
             state = word_of(own, lacks)

@@ -11,7 +11,7 @@ from rdmaprov.runs.files import read_whole
 
 RESULTS = "results.json"
 # The verbs that keep a run.
-VERBS = ("plan", "apply", "validate", "accept", "subnet", "watch", "tune")
+VERBS = ("plan", "apply", "revert", "validate", "accept", "subnet", "watch", "tune")
 # Our choice: an acceptance of 1,024 nodes with all paths writes some 20 MB.
 MOST_BYTES = 1 << 26
 _MOST_PARTS = 1 << 22

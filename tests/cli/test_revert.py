@@ -1,0 +1,188 @@
+"""`rdmaprov revert`: what a run of apply wrote is taken back; a node is this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
+from tests.program import ARGV
+from tests.unit.helpers.sites import GOOD, write
+
+from rdmaprov.exit_codes import ExitCode
+
+pytestmark = needs_namespace
+
+MODINFO = Path(__file__).parents[1] / "fixtures" / "modinfo" / "mlx5_core.txt"
+MOUNTS = {"run": "/run", "module": "/sys/module", "etc": "/etc", "bin": "/usr/local/sbin"}
+VARIABLES = """\
+---
+mlx5_module_parameters: {mlx5_core: {prof_sel: 1}}
+mlx5_initramfs: never
+mlx5_reload: never
+"""
+ADMINS = b"# of the admin: caf\xe9\r\noptions mlx5_core prof_sel=2\n"
+ROLES = "mlx5,limits"
+SYSTEMCTL = '#!/bin/sh\necho "$@" >> /run/told\n'
+FILE = "modprobe.d/rdmaprov.conf"
+LIMITS = "security/limits.d/99-rdmaprov-memlock.conf"
+
+
+class Node:
+    """A node on this machine with files of an admin's, and a site with it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.etc = directory / "node/etc"
+        for name in ("run", "module/mlx5_core/parameters", "etc/modprobe.d", "bin"):
+            (directory / "node" / name).mkdir(parents=True)
+        for name in ("passwd", "group", "ld.so.cache"):
+            if Path("/etc", name).exists():
+                shutil.copy(Path("/etc", name), self.etc)
+        (directory / "node/module/mlx5_core/initstate").write_text("live\n")
+        (directory / "node/module/mlx5_core/parameters/prof_sel").write_text("1\n")
+        (directory / "node/bin/modinfo").write_text(f"#!/bin/sh\ncat {MODINFO}\n")
+        (directory / "node/bin/modinfo").chmod(0o755)
+        (directory / "node/bin/systemctl").write_text(SYSTEMCTL)
+        (directory / "node/bin/systemctl").chmod(0o755)
+        (self.etc / FILE).write_bytes(ADMINS)
+        (self.etc / FILE).chmod(0o640)
+        os.chown(self.etc / FILE, 7, 8)
+        files = {"hosts.yml": hosts(directory, "{n1: {unit: 1}}", MOUNTS)}
+        write(directory / "site", {**GOOD, **files, "group_vars/nodes.yml": VARIABLES})
+
+    def apply(self) -> str:
+        """Apply; return the name of the run."""
+        code, said = rdmaprov(self.directory, "apply", "site", "--roles", ROLES)
+        assert code in (ExitCode.OK, ExitCode.PENDING), said
+        assert "1 node: 1 changed" in said
+        return max(path.name for path in (self.directory / "runs").glob("*-apply*"))
+
+    def revert(self, *words: str) -> tuple[int, str]:
+        return rdmaprov(self.directory, "revert", "site", *words)
+
+    def tree(self) -> dict[str, Any]:
+        """Return what is below /etc: content, mode, owner, and targets of links."""
+        found = {}
+        for path in sorted(self.etc.rglob("*")):
+            own = path.lstat()
+            content = path.readlink() if path.is_symlink() else b""
+            content = path.read_bytes() if stat.S_ISREG(own.st_mode) else content
+            found[str(path)] = (content, own.st_mode, own.st_uid, own.st_gid)
+        return found
+
+    def results(self, verb: str) -> Any:
+        (path,) = self.directory.glob(f"runs/*-{verb}/results.json")
+        return json.loads(path.read_text())["nodes"]["n1"]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_tree_is_as_before_and_again_and_forward(node: Node):
+    before = node.tree()
+    run = node.apply()
+    applied = node.tree()
+    assert applied != before
+    code, said = node.revert(run, "--plan")
+    assert code == ExitCode.PENDING, said
+    assert (
+        "/etc/modprobe.d/rdmaprov.conf content as the run wrote it → the former file (configured)"
+        in said
+    )
+    assert node.tree() == applied
+    code, said = node.revert(f"runs/{run}")
+    assert node.tree() == before, said
+    assert code == ExitCode.PENDING, said  # modprobe's file counts at a boot
+    assert "mlx5: what runs stays as it is until a reboot (/etc/modprobe.d/rdmaprov.conf)" in said
+    code, said = node.revert(run)
+    assert (code, "1 node: 1 unchanged" in said) == (ExitCode.PENDING, True), said
+    assert node.tree() == before
+    node.apply()
+    assert node.tree() == applied
+
+
+def test_results_have_paths_and_digests_and_no_content(node: Node):
+    node.apply()
+    files = node.results("apply")["files"]
+    assert [each["path"] for each in files["mlx5"]] == ["/etc/modprobe.d/rdmaprov.conf"]
+    assert all(each["after"] != each["before"] for own in files.values() for each in own)
+    assert "caf" not in json.dumps(files)
+
+
+def test_file_that_was_changed_since_is_named_and_nothing_is_touched(node: Node):
+    run = node.apply()
+    with (node.etc / FILE).open("a") as file:
+        file.write("# mine\n")
+    changed = node.tree()
+    code, said = node.revert(run)
+    assert code == ExitCode.FAILED, said
+    assert "mlx5: /etc/modprobe.d/rdmaprov.conf was changed since. It is left alone" in said
+    assert node.tree() == changed
+    code, said = node.revert(run, "--roles", "limits")
+    assert code == ExitCode.OK, said
+    assert not (node.etc / LIMITS).exists()
+    assert b"# mine" in (node.etc / FILE).read_bytes()
+
+
+def test_what_was_cut_is_continued(node: Node):
+    before = node.tree()
+    run = node.apply()
+    (index,) = node.directory.glob("node/state/replaced/*/index.json")
+    kept = json.loads(index.read_text())["files"]
+    back = next(each for each in kept if each["path"] == f"/etc/{FILE}")
+    (node.etc / FILE).write_bytes((index.parent / back["content"]).read_bytes())
+    code, said = node.revert(run)
+    assert node.tree() == before, said
+    assert code == ExitCode.PENDING, said
+    assert (node.results("revert")["state"], node.results("revert")["stays"]) == ("changed", [])
+
+
+def test_terminal_is_asked_once_and_no_means_no(node: Node):
+    run = node.apply()
+    applied = node.tree()
+    argv = [*ARGV, "revert", "site", run]
+    asked = pexpect.spawn(argv[0], argv[1:], cwd=str(node.directory), encoding="utf-8", timeout=180)
+    asked.expect(rf"Take back {run} on 1 node\? \[y/N\]: ")
+    assert "reboot required after revert" in asked.before
+    asked.sendline("n")
+    asked.read()
+    asked.close()
+    assert asked.exitstatus == ExitCode.PENDING
+    assert node.tree() == applied
+
+
+def test_other_run_that_changed_a_file_is_named(node: Node):
+    run = node.apply()
+    variables = VARIABLES.replace("prof_sel: 1", "prof_sel: 0")
+    write(node.directory / "site", {"group_vars/nodes.yml": variables})
+    later = node.apply()
+    code, said = node.revert(run)
+    assert code == ExitCode.FAILED, said
+    assert f"was changed since by the run {later}: revert that one first" in said
+
+
+def test_what_is_gone_or_unknown_is_never_green(node: Node):
+    run = node.apply()
+    shutil.rmtree(node.directory / "node/state/replaced")
+    code, said = node.revert(run)
+    assert (code, f"{run} is gone" in said) == (ExitCode.FAILED, True), said
+    code, said = node.revert("20200101-000000-apply")
+    assert (code, "n1: unknown: nothing is kept there" in said) == (ExitCode.UNKNOWN, True), said
+
+
+def test_what_is_no_run_of_apply_here_is_refused(node: Node):
+    code, said = node.revert("../site")
+    assert (code, "is not the name of a run" in said) == (ExitCode.USAGE, True), said
+    rdmaprov(node.directory, "plan", "site", "--roles", "limits")
+    (plan,) = node.directory.glob("runs/*-plan")
+    code, said = node.revert(plan.name)
+    assert (code, "is a run of plan on" in said) == (ExitCode.USAGE, True), said
