@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -13,6 +14,44 @@ from ..plugin_utils.budget import limited_memory
 from ..plugin_utils.node_lock import NodeClaim
 from ..plugin_utils.patience import ask_twice
 from ..plugin_utils.planned import digest
+
+
+def ask(
+    action: ActionBase,
+    given: dict[str, Any],
+    task_vars: dict[str, Any] | None,
+    roles: Collection[str],
+) -> dict[str, Any]:
+    """Return what a survey of these roles answered; failed if it has problems.
+
+    Args:
+        given: the module's arguments, beside the task's.
+
+    """
+    given = {
+        **action._task.args,
+        **given,
+        "lock": NodeClaim(task_vars, action._task.check_mode).request(),
+        "force_busy": (task_vars or {}).get("apply_force_busy", False),
+    }
+    with limited_memory():
+        raw = ask_twice(
+            action._connection,
+            lambda: action._execute_module(module_args=given, task_vars=task_vars),
+        )
+    if raw.get("skipped"):
+        return {"skipped": True, "changed": False}  # nothing tells; a run never takes it for done
+    try:
+        found = survey_answer(raw, roles)
+    except Odd as error:
+        return {"failed": True, "msg": f"the node's survey {error}"}
+    planned = action._task.args.get("planned")
+    if planned and "roles" in found and digest(found) != planned:
+        found["problems"].insert(0, "the node changed since the plan was shown or kept")
+    # The module fails with them; roles must not run on a node that reports some and goes on.
+    if found.get("problems") and not found.get("failed"):
+        return {**found, "failed": True, "msg": "; ".join(found["problems"])}
+    return found
 
 
 class ActionModule(ActionBase):
@@ -36,28 +75,8 @@ class ActionModule(ActionBase):
         variables = {**asked.defaults, **(task_vars or {})}
         templar = self._templar.copy_with_new_env(available_variables=variables)
         arguments = {name: templar.template(task) for name, task in asked.arguments.items()}
-        given = {
-            **self._task.args,
-            "roles": list(arguments),
-            "arguments": arguments,
-            "lock": NodeClaim(task_vars, self._task.check_mode).request(),
-            "force_busy": (task_vars or {}).get("apply_force_busy", False),
-        }
-        with limited_memory():
-            raw = ask_twice(
-                self._connection,
-                lambda: self._execute_module(module_args=given, task_vars=task_vars),
-            )
-        try:
-            result.update(survey_answer(raw, arguments))
-        except Odd as error:
-            return {**result, "failed": True, "msg": f"the node's survey {error}"}
-        planned = self._task.args.get("planned")
-        if planned and "roles" in result and digest(result) != planned:
-            result["problems"].insert(0, "the node changed since the plan was shown or kept")
-        # The module fails with them; roles must not run on a node that reports some and goes on.
-        if result.get("problems") and not result.get("failed"):
-            return {**result, "failed": True, "msg": "; ".join(result["problems"])}
+        given = {"roles": list(arguments), "arguments": arguments}
+        result.update(ask(self, given, task_vars, arguments))
         # The survey is the first to find a full disk, and Ansible's message does not say it.
         if "No usable temporary directory" in str(result.get("module_stderr")):
             result["msg"] = (

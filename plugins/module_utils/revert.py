@@ -103,15 +103,16 @@ def survey(
         refuse_busy: whether a node in use is a problem, if traffic is interrupted.
 
     """
-    roles: dict[str, dict[str, Any]] = {}
-    problems: list[str] = []
+    nothing: dict[str, Any] = {"changes": [], "reboot": [], "interrupts": []}
+    roles, problems = dict.fromkeys(reversed(ORDER), nothing), []
     found = kept(machine, change)
     there = {each["role"] for name in ("files", "units", "changes") for each in found[name]}
     if not there and made == "yes":
         problems.append(f"{STORE}/{change} is gone: a node keeps its last changes, 64 MiB of them")
+    if not there and made == "unknown":
+        return {"skipped": True}
     pending = []
     for role in [each for each in reversed(ORDER) if each in there and each in (asked or there)]:
-        roles[role] = {"changes": [], "reboot": [], "interrupts": []}
         try:
             steps = plan(machine, {"run": change, "role": role})
         except NodeError as error:
@@ -129,7 +130,8 @@ def survey(
     if users and refuse_busy:
         problems.append(busy.refusal(users, interrupts))
     return {
-        **({"roles": roles, "pending": pending} if there or made != "unknown" else {}),
+        "roles": roles,
+        "pending": pending,
         "problems": problems,
         "busy": users,
         "boot_id": _boot(machine),

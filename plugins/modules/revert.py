@@ -47,14 +47,6 @@ options:
     description: Digest of what was announced; another survey fails. For C(rdmaprov revert).
     type: str
     default: ""
-  lock:
-    description: The run that holds the node. Set by the action plugin.
-    type: dict
-    default: {}
-  force_busy:
-    description: Whether traffic may be interrupted although somebody uses the node.
-    type: bool
-    default: false
 """
 
 EXAMPLES = r"""
@@ -66,24 +58,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was taken back.
-  returned: with a role
+  description: What was taken back; a survey has it for each of C(roles).
+  returned: always
   type: list
   elements: dict
-reboot:
-  description: Reasons that require a reboot.
-  returned: with a role
-  type: list
-  elements: str
-roles:
-  description: For each role of the run, the last one first, its C(changes) and C(notes).
-  returned: without a role
-  type: dict
-pending:
-  description: Roles with something to take back, in order.
-  returned: without a role
-  type: list
-  elements: str
 """
 
 import contextlib
@@ -133,9 +111,9 @@ def main() -> None:
     except NodeError as error:
         module.fail_json(msg=str(error))
     found["uptime_s"] = time.clock_gettime(time.CLOCK_BOOTTIME)
-    if found["problems"]:
+    if found.get("problems"):
         module.fail_json(msg="; ".join(found["problems"]), **found)
-    if asked["finished"] and found["pending"]:
+    if asked["finished"] and found.get("pending"):
         module.fail_json(msg=f"not taken back: {', '.join(found['pending'])}", **found)
     module.exit_json(**found)
 

@@ -38,15 +38,6 @@ class RolePlan:
 
 
 @dataclass(frozen=True)
-class Written:
-    """A file that a role wrote: SHA-256 of what stood there, and of what it wrote; "" for none."""
-
-    path: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
 class Survey:
     """What all roles would change on a node; roles in the order in which they run."""
 
@@ -82,7 +73,7 @@ class NodeEvent:
         changes: what it changed, if the role reports it.
         message: why it failed, on one line.
         seconds: the duration of the task.
-        written: the files that the task's role wrote in this run.
+        written: the files that the task's role wrote in this run, as results.json has them.
 
     """
 
@@ -95,7 +86,7 @@ class NodeEvent:
     changes: tuple[Change, ...] = ()
     message: str = ""
     seconds: float = 0.0
-    written: tuple[Written, ...] = ()
+    written: tuple[Mapping[str, Any], ...] = ()
 
 
 # Ansible runs it before a role's first task; a role that is only a dependency has no other.
@@ -143,7 +134,7 @@ def parse_event(event: Mapping[str, Any]) -> NodeEvent | None:
         changes=_changes(result.get("changes")) if own != SURVEY else (),
         message=_message(result, survey) if kind in ("failed", "unreachable") else "",
         seconds=_number(data.get("duration")),
-        written=_written(result.get("replaced")),
+        written=tuple(_mapping(each) for each in _list(result.get("replaced"))),
     )
 
 
@@ -189,14 +180,6 @@ def _changes(found: object) -> tuple[Change, ...]:
         Change(*(str(change.get(name, "")) for name in fields))
         for change in _list(found)
         if isinstance(change, Mapping)
-    )
-
-
-def _written(found: object) -> tuple[Written, ...]:
-    return tuple(
-        Written(*(str(each.get(name, "")) for name in ("path", "before", "after")))
-        for each in _list(found)
-        if isinstance(each, Mapping)
     )
 
 

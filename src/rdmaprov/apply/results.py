@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey, Written
+from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey
 from rdmaprov.exit_codes import ExitCode
 
 
@@ -68,7 +68,7 @@ class NodeResult:
     roles_started: tuple[str, ...] = ()
     running: str = ""
     changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
-    written: Mapping[str, tuple[Written, ...]] = field(default_factory=dict)
+    written: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     failed: str = ""
     problem: str = ""
     unreachable: bool = False
@@ -245,7 +245,7 @@ def _as_data(node: NodeResult) -> dict[str, Any]:
         "uptime_s": last.uptime_s,
         "roles": role_states(node),
         "changes": {role: [asdict(change) for change in made] for role, made in changes.items()},
-        "files": {role: [asdict(each) for each in own] for role, own in node.written.items()},
+        "files": {role: list(own) for role, own in node.written.items()},
         "stays": list(node.stays),
         "waits": waits,
         "failed_task": node.failed,

@@ -44,6 +44,7 @@ RUNS = {
     "apply changed it": ("apply", "changed", [], False),
     "apply failed": ("apply", FAIL, [], False),
     "apply did nothing": ("apply", "unchanged", [], False),
+    "revert changed it": ("revert", "changed", [], False),
     "plan": ("plan", "pending", [], False),
     "boots": ("", "", [], False),
     "another site of the same name": ("validate", PASS, [], True),
@@ -56,6 +57,7 @@ WORDS = {
     **dict.fromkeys(
         ("complete, wrong", "-k, wrong", "-x, wrong", "unreachable", "apply changed it"), False
     ),
+    "revert changed it": False,
     "apply failed": False,
 }
 
@@ -86,7 +88,7 @@ class Fleet:
             "error": 0,
             "skipped": 0,
         }
-        if kind != "0.1.0" and (complete or verb == "apply"):
+        if kind != "0.1.0" and (complete or verb in ("apply", "revert")):
             own |= {
                 "boot_id": BOOT.format(self.boot),
                 "uptime_s": 3600.0 * (self.hour - self.booted),
