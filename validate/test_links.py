@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 from testinfra.host import Host
 
+from rdmaprov.contract import waivers
 from rdmaprov.facts import CouldNotTell, counters, devices, ip, lower_ports, pci, pci_links, rails
 from rdmaprov.facts.devices import Devices
 from rdmaprov.facts.rails import Port
@@ -22,6 +25,8 @@ _BIT_ERROR_RATIO = 1e-12
 # times while it negotiates. Beyond that, a link that is changing each day is a bad one.
 _CHANGES_AT_START, _CHANGES_A_DAY = 10, 2
 # Disciplines that drop, delay or hold back; those that only order or spread are the kernel's own.
+# Linux drivers/infiniband/hw/mlx5/data_direct.c
+_DATA_DIRECT = ("0x15b3", "0x2100")
 _SHAPERS = ("netem", "tbf", "htb", "hfsc", "cbq", "cake")
 
 
@@ -84,22 +89,31 @@ def test_rate(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
-    """Each PCIe link between root port and NIC carries the rate of the rail's ports below it."""
-    here, port, _ = _port(host, rail)
-    rate = node.link_gbps(rail)
-    share = rate / lower_ports.carrying(here, port.netdev)
-    ways = _ways(host, rail)
-    for each, hops in ways:
-        narrowest = pci_links.narrowest(hops)
-        # Ports of one card are functions of one device, behind one link.
-        card = each.pci.rpartition(".")[0]
-        beside = sum(other.pci.rpartition(".")[0] == card for other, _ in ways)
-        wanted = min(share * beside, rate)
-        if narrowest.current.payload_gbps < wanted:
-            _pcie(node, each, narrowest).reject(
-                f"{narrowest.current}, {narrowest.current.payload_gbps:.0f} Gb/s of data",
-                f"{wanted:g} Gb/s ({narrowest.most} is possible here)",
-            )
+    """Each PCIe link between root port and NIC carries the rail; a card's slot, all of its rails.
+
+    A slot that rails share on purpose is waived by the rule rails.slot.
+    """
+    here = devices.read(host)
+    loads = _loads(here, node)
+    waived = bool(waivers.reason("rails.slot", node))
+    for port, hops in _ways(host, rail):
+        load = loads[_slot(rails.way_to(here, port))]
+        own = load[rail.index]
+        wanted = dict.fromkeys(hops, own) | {hops[-1]: own if waived else sum(load.values())}
+        short = [hop for hop in hops if hop.current.payload_gbps < wanted[hop]]
+        short = [hop for hop in short if not _is_passed_by(host, here, hop, own)]
+        if not short:
+            continue
+        worst = pci_links.narrowest(short)
+        if worst.may_carry(wanted[worst]):
+            why = f"{port.label}: the PCIe link above {worst.address} idles at {worst.current}"
+            raise CouldNotTell(why, f"read it under load: {_pcie(node, port, worst).where}")
+        _require_one_way(host, here, port)
+        shared = f" of rails {', '.join(map(str, load))}" if wanted[worst] > own else ""
+        _pcie(node, port, worst).reject(
+            f"{worst.current}, {worst.current.payload_gbps:.0f} Gb/s of data",
+            f"{wanted[worst]:g} Gb/s{shared} ({worst.most} is possible here)",
+        )
 
 
 def test_pcie_width(host: Host, node: Node, rail: Rail) -> None:
@@ -169,6 +183,56 @@ def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
             where=f"tc qdisc show dev {netdev}",
             fix=f"tc qdisc del dev {netdev} root",
         ).require(shapers, [])
+
+
+def _slot(way: Sequence[str]) -> str:
+    """Return what a slot is known by: the bridge above it, which all functions of a card share."""
+    return way[-2] if len(way) > 1 else way[-1].rpartition(".")[0]
+
+
+def _loads(here: Devices, node: Node) -> dict[str, dict[int, float]]:
+    """Return what each slot must carry of each rail, Gb/s; a rail that is absent needs nothing."""
+    found: dict[str, dict[int, float]] = {}
+    for rail in node.rails:
+        with suppress(rails.NoDevice):
+            rate = node.link_gbps(rail)
+            share = rate / lower_ports.carrying(here, rails.port_of(here, rail).netdev)
+            for port in lower_ports.ports_of(here, rail):
+                if way := rails.way_to(here, port):
+                    load = found.setdefault(_slot(way), {})
+                    load[rail.index] = min(load.get(rail.index, 0) + share, rate)
+    return found
+
+
+def _is_passed_by(host: Host, here: Devices, hop: pci_links.Hop, gbps: float) -> bool:
+    """Return whether a switch's own uplink is slow by design, and RDMA to a GPU does not pass it.
+
+    The uplinks of switches inside of ConnectX-8 and of some servers show 16 GT/s x1 or 5 GT/s x16.
+    """
+    if hop.most.payload_gbps >= gbps:
+        return False
+    gpus = pci.Functions.read(host).gpus()
+    return any(hop.address in here.pci_of(f"{devices.PCI}/{gpu}")[:-1] for gpu in gpus)
+
+
+def _require_one_way(host: Host, here: Devices, port: Port) -> None:
+    """Raise CouldNotTell for a card that may have a second way to memory, beside its slot."""
+    files = read_files(
+        host,
+        *(f"{devices.PCI}/*/{name}" for name in ("vendor", "device")),
+        f"{devices.INFINIBAND}/*/sys_image_guid",
+        quiet=True,
+    )
+    for match, device in files.matching(devices.PCI + r"/([^/]+)/device"):
+        vendor = files.texts.get(f"{devices.PCI}/{match[1]}/vendor", "").strip()
+        if (vendor, device) == _DATA_DIRECT:
+            raise CouldNotTell(f"{port.label}: {match[1]} is a Data Direct way past the slot")
+    card = files.value(f"{devices.INFINIBAND}/{port.rdma}/sys_image_guid")
+    slot = _slot(rails.way_to(here, port))
+    for match, seen in files.matching(devices.INFINIBAND + r"/([^/]+)/sys_image_guid"):
+        way = here.pci_of(match[0].rpartition("/")[0])
+        if card and seen == card and way and _slot(way) != slot:
+            raise CouldNotTell(f"{port.label}: its card is in a second slot, too: {way[-1]}")
 
 
 def _look(port: Port) -> str:

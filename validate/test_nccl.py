@@ -289,20 +289,25 @@ def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
 
 
 def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) -> None:
-    """The rail has a RoCE v2 GID for its address, or at the site's index."""
+    """The rail has a RoCE v2 GID for its address; at the site's index, where that is set."""
     needs_roce(node, "a GID of RoCE v2")
     rdma = rails.port(host, rail).require_rdma()
     here = gids.read(host).get(rdma, ())
     index = node.get("nccl_ib_gid_index")
     if index != -1:
-        kind = next((gid.type for gid in here if gid.index == index), None)
-        Setting(
+        pinned = next((gid for gid in here if gid.index == index), None)
+        port = f"{devices.INFINIBAND}/{rdma}/ports/1"
+        setting = Setting(
             node,
             rdma,
             f"GID {index}",
             "nccl_ib_gid_index",
-            where=f"{devices.INFINIBAND}/{rdma}/ports/1/gid_attrs/types/{index}",
-        ).require(kind, gids.ROCE_V2)
+            where=f"{port}/gid_attrs/types/{index}; {port}/gids/{index}",
+            look=f"grep . {port}/gids/*, then correct nccl_ib_gid_index or remove it",
+        )
+        setting.require(pinned and pinned.type, gids.ROCE_V2)
+        if rail.address and not (pinned and pinned.is_of(str(rail.address.ip))):
+            setting.reject(pinned and pinned.address, f"that of {rail.address.ip}")
         return
     if rail.address is None:
         not_applicable("the site sets no address on this rail")

@@ -110,6 +110,17 @@ def test_index_of_a_gid_is_written_where_that_is_roce_v2(node: FakeMachine):
     assert body(node)[2] == "NCCL_IB_GID_INDEX=1"
 
 
+@pytest.mark.parametrize("gid", ["fe80::ff:fe00:1", "::ffff:198.18.9.1", "fd00::1"])
+def test_index_of_another_addresss_gid_is_refused(node: FakeMachine, gid: str):
+    rails = [{"netdev": "ens1", "address": "198.18.0.1/24"}, {"pci": "0000:29:00.0"}]
+    path = "/sys/class/infiniband/rocep24s0/ports/1/gids/1"
+    node.put(path, gid)
+    with pytest.raises(Refused, match=r"rocep24s0: GID 1 is .*gids/1\), expected 198\.18\.0\.1"):
+        converge(node, nccl, arguments(rails=rails, ib_gid_index=1), check=True)
+    node.put(path, "0000:0000:0000:0000:0000:ffff:c612:0001")
+    converge(node, nccl, arguments(rails=rails, ib_gid_index=1), check=True)
+
+
 def test_gid_that_may_come_is_waited_for(node: FakeMachine):
     with pytest.raises(NotYet, match=r"rocep24s0: there is no GID 3 \(.*/types/3\)"):
         converge(node, nccl, arguments(ib_gid_index=3), check=True)

@@ -164,8 +164,13 @@ def _gid(
     index = arguments["ib_gid_index"]
     if index != -1:
         found = {"NCCL_IB_GID_INDEX": _number(arguments, "ib_gid_index", 255)}
-        for hca in hcas:
+        compute = [each for each in arguments["rails"] if each.get("use") != "storage"]
+        addresses = [str(each.get("address") or "").partition("/")[0] for each in compute]
+        if len(addresses) != len(hcas):
+            addresses = [""] * len(hcas)  # `rdmaprov check` refuses that
+        for hca, address in zip(hcas, addresses):  # noqa: B905 - Python 3.8
             _require_roce_v2(machine, hca, index)
+            _require_own(machine, hca, index, address)
         return found
     if version < _CHOOSES_GID:
         raise Refused(
@@ -194,6 +199,20 @@ def _require_roce_v2(machine: Machine, hca: str, index: int) -> None:
         raise Refused(
             f"{hca}: GID {index} is {seen} ({path}), expected RoCE v2: write another "
             "nccl_ib_gid_index, or remove it, and NCCL 2.21 and later choose by the address"
+        )
+
+
+def _require_own(machine: Machine, hca: str, index: int, address: str) -> None:
+    """Refuse the GID of another address than the rail's: RDMA would leave in that one's name."""
+    path = f"{_INFINIBAND}/{hca}/ports/1/gids/{index}"
+    seen = machine.value(path)
+    if not address or seen is None:
+        return
+    gid, wanted = ipaddress.IPv6Address(seen), ipaddress.ip_address(address)
+    if wanted not in (gid, gid.ipv4_mapped):
+        raise Refused(
+            f"{hca}: GID {index} is {gid.ipv4_mapped or gid} ({path}), expected {address}: write "
+            "another nccl_ib_gid_index, or remove it, and NCCL 2.21 and later choose by the address"
         )
 
 

@@ -187,5 +187,7 @@ RULES = (
          PLAN, _storage_last),
     Rule("rails.switch-port", "A rail's switch port is a port of its leaf.",
          "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis", _switch_ports),
+    Rule("rails.slot", "The slot of a card carries all of its rails at once; `rdmaprov validate` "
+         "reads it.", "PCI Express base specification", lambda _: ()),
     Rule("rails.overlap", "The subnets of a node's rails do not overlap.", PLAN, _overlaps),
 )  # fmt: skip

@@ -124,15 +124,15 @@ def split(
     stay: list[Problem] = []
     waived: list[Waived] = []
     for problem in found:
-        reason = _reason(problem.rule, nodes[problem.hosts[0]])
-        if reason:
-            waived.append(Waived(problem, reason))
+        why = reason(problem.rule, nodes[problem.hosts[0]])
+        if why:
+            waived.append(Waived(problem, why))
         else:
             stay.append(problem)
     return stay, waived
 
 
-def _reason(rule: str, node: Node) -> str:
+def reason(rule: str, node: Node) -> str:
     """Return why a node's waivers accept a rule's problems; empty if they do not."""
     if rule in NOT_WAIVABLE:
         return ""

@@ -11,6 +11,8 @@ from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import Files, read_files
 
+# PCI Express 1: to this a device that idles slows its link, and a load speeds it up again.
+IDLE_GT_S = 2.5
 _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 
 
@@ -57,6 +59,11 @@ class Hop:
     address: str
     current: Link
     most: Link
+
+    def may_carry(self, gbps: float) -> bool:
+        """Return whether it idles, and could carry so much at full speed over the same lanes."""
+        full = Link(self.most.gt_s, self.current.width)
+        return self.current.gt_s <= IDLE_GT_S and full.payload_gbps >= gbps
 
 
 def hops(host: Host, path: Sequence[str]) -> tuple[Hop, ...]:

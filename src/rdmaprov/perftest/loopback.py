@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
-from rdmaprov.facts.pci_links import Hop, Link, narrowest
+from rdmaprov.facts.pci_links import IDLE_GT_S, Hop, Link, narrowest
 
 # Of the ceiling. A slot of half its width, or of the generation before, leaves half; our choice
 # stays away from both sides.
@@ -71,9 +71,23 @@ def slot_gb_s(link: Link) -> float:
     return link.payload_gbps * _REQUESTS_SHARE / 8
 
 
-def degraded(path: Sequence[Hop]) -> str:
-    """Return which link runs below what its ends can do, empty if none does."""
-    slow = [hop for hop in path if hop.current.gbps < 0.99 * hop.most.gbps]
+def degraded(path: Sequence[Hop], *, may_idle: bool = False) -> str:
+    """Return which link runs below what its ends can do, empty if none does.
+
+    A device that idles may have slowed its link, and speeds it up under load: GPUs at any rate, and
+    2.5 GT/s is no rate of a NIC's that failed to train. Lanes are not given up.
+
+    Args:
+        path: the links to a device, as they were before the test.
+        may_idle: whether it is a GPU's.
+
+    """
+    slow = [
+        hop
+        for hop in path
+        if hop.current.width < hop.most.width
+        or (not may_idle and IDLE_GT_S < hop.current.gt_s < hop.most.gt_s)
+    ]
     if not slow:
         return ""
     worst = narrowest(slow)

@@ -127,6 +127,25 @@ def test_a_miss_that_the_path_does_not_explain_is_unknown():
     assert [(each.node, each.proven) for each in findings] == [("a", False)]
 
 
+IDLE = ["2.5 GT/s PCIe", "16", "32.0 GT/s PCIe", "16"]
+SLOWED = ["16.0 GT/s PCIe", "16", "32.0 GT/s PCIe", "16"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "memory", "proven"),
+    [
+        ({"gpu_link": IDLE}, "gpu0", False),
+        ({"gpu_link": SLOWED}, "gpu0", False),
+        ({"nic_link": IDLE}, "numa0", False),
+        ({"nic_link": SLOWED}, "numa0", True),
+    ],
+)
+def test_the_speed_of_a_link_that_idles_is_no_cause(changes, memory, proven):
+    surveys = {"a": survey(**changes), "b": survey(), "c": survey()}
+    findings, _ = judged(surveys, {("a", 0, memory)})
+    assert [each.proven for each in findings] == [proven]
+
+
 def test_a_miss_of_most_nodes_is_a_property_of_the_nic():
     surveys = {name: survey() for name in "abc"}
     findings, notes = judged(surveys, {(name, 0, "numa0") for name in "abc"})

@@ -66,7 +66,8 @@ def _rail_cells(name: str, rail: int, survey: NodeSurvey) -> Iterator[HostCell]:
         place = gpu_place(ways[0], ways[1], seen["numa"], gpu["numa"])
         own = pci_hops(gpu["path"])
         ceiling = _ceiling(port_gbps, nic, own)
-        cause = degraded(nic or ()) or degraded(own or ()) or _redirects(survey, ways)
+        cause = degraded(nic or ()) or degraded(own or (), may_idle=True)
+        cause = cause or _redirects(survey, ways)
         yield HostCell(PathTest(end, end, size=size), place, ceiling, cause)
 
 

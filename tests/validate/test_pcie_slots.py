@@ -1,0 +1,114 @@
+"""PCIe links of cards: what shares a slot, what idles, and what has a second way to memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.validate.fake_node import FakeNode
+from tests.validate.hardware import function, nic
+from tests.validate.healthy import RAILS
+from tests.validate.runner import FakeHosts, judge
+
+WAY = RAILS["ens1"][1]
+TESTS = frozenset({"test_links.py::test_pcie_link"})
+FUNCTION = f"/sys/bus/pci/devices/{WAY[-1]}"
+
+
+@pytest.fixture
+def changed(nodes, tmp_path):
+    return nodes["gpu1"].like(tmp_path / "gpu1")
+
+
+def said(suite, fleet, nodes, changed, **site) -> list[tuple[str, str]]:
+    node = fleet.nodes[0]
+    rails = site.pop("rails", node.rails)
+    node = replace(node, rails=rails, values={**node.values, **site})
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    whole = replace(fleet, nodes=(node, *fleet.nodes[1:]))
+    return [(o.state, o.said) for o in judge(suite, whole, hosts, only=node, names=TESTS)]
+
+
+def on_one_card(fleet, changed):
+    """Return the rails where the second one is the other port of the first one's card."""
+    nic(changed, "ens1f1", (*WAY[:-1], "0000:18:00.1"), "mlx5_7", 0, "198.18.1.1")
+    first, second = fleet.nodes[0].rails
+    return first, replace(second, netdev="ens1f1", pci="")
+
+
+def test_rails_of_one_card_share_its_slot(suite, fleet, nodes, changed):
+    rails = on_one_card(fleet, changed)
+    found = said(suite, fleet, nodes, changed, rails=rails)
+    assert [state for state, _ in found] == ["failed", "failed"]
+    assert "461 Gb/s of data, expected 800 Gb/s of rails 0, 1" in found[0][1]
+    slower = tuple(replace(each, link_gbps=200) for each in rails)
+    assert {state for state, _ in said(suite, fleet, nodes, changed, rails=slower)} == {"passed"}
+
+
+def test_card_that_is_wired_so_on_purpose_is_waived_and_still_carries_each_rail(
+    suite, fleet, nodes, changed
+):
+    rails = on_one_card(fleet, changed)
+    waiver = [{"rule": "rails.slot", "reason": "two ports for two planes"}]
+    found = said(suite, fleet, nodes, changed, rails=rails, fabric_waivers=waiver)
+    assert {state for state, _ in found} == {"passed"}
+    changed.put(f"{FUNCTION}/current_link_width", "8\n")
+    found = said(suite, fleet, nodes, changed, rails=rails, fabric_waivers=waiver)
+    assert found[0][0] == "failed"
+    assert "expected 400 Gb/s (" in found[0][1]
+
+
+def idle(changed: FakeNode) -> None:
+    changed.put(f"{FUNCTION}/current_link_speed", "2.5 GT/s PCIe\n")
+
+
+def half(changed: FakeNode) -> None:
+    for name in ("current", "max"):
+        changed.put(f"{FUNCTION}/{name}_link_width", "8\n")
+
+
+def data_direct(changed: FakeNode) -> None:
+    half(changed)
+    place = function(changed, ("0000:90:01.0", "0000:91:00.0"), 0, "0x15b3", "0x080100")
+    changed.put(f"{place}/device", "0x2100\n")
+
+
+def two_slots(changed: FakeNode) -> None:
+    half(changed)
+    nic(changed, "ens8", ("0000:90:01.0", "0000:91:00.0"), "mlx5_7", 0, "")
+    for name in ("mlx5_0", "mlx5_7"):
+        changed.put(f"/sys/class/infiniband/{name}/sys_image_guid", "a088:c203:0001:0001\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (idle, "idles at 2.5 GT/s x16"),
+        (data_direct, "0000:91:00.0 is a Data Direct way"),
+        (two_slots, "its card is in a second slot, too: 0000:91:00.0"),
+    ],
+)
+def test_what_says_nothing_of_a_load_is_unknown(suite, fleet, nodes, changed, change, words):
+    change(changed)
+    (state, text), other = said(suite, fleet, nodes, changed)
+    assert (state, other[0]) == ("error", "passed")
+    assert words in text
+
+
+def test_card_of_half_the_lanes_is_red_and_one_that_idles_too(suite, fleet, nodes, changed):
+    half(changed)
+    assert said(suite, fleet, nodes, changed)[0][0] == "failed"
+    idle(changed)
+    assert said(suite, fleet, nodes, changed)[0][0] == "failed"
+
+
+@pytest.mark.parametrize(("speed", "width"), [("16.0", "1"), ("5.0", "16")])
+def test_uplink_that_data_to_the_gpu_does_not_pass(suite, fleet, nodes, changed, speed, width):
+    """The uplinks of switches on OCI's GB300 and H100 nodes."""
+    place = "/sys/bus/pci/devices/0000:16:00.0"
+    for name in ("current", "max"):
+        changed.put(f"{place}/{name}_link_speed", f"{speed} GT/s PCIe\n")
+        changed.put(f"{place}/{name}_link_width", f"{width}\n")
+    assert said(suite, fleet, nodes, changed)[0][0] == "passed"
+    changed.remove("/sys/bus/pci/devices/0000:19:00.0")
+    assert said(suite, fleet, nodes, changed)[0][0] == "failed"
