@@ -30,6 +30,8 @@ def _sentences(fabric: Fabric, algorithm: str, least: str, size_bytes: int) -> I
     top = ceiling.ring_gb_s(fabric)
     if fabric.domains > 1:
         yield f"A ring's ceiling is {_rails(fabric)} = {format_gb_s(top)}."
+        if fabric.is_guessed:
+            yield f"The slot of a GPU is not known; the rails need {fabric.gpu_slot}."
     inside = fabric.intra_node_gb_s
     if inside is not None:
         share = format_percent(inside_share(fabric, least))
@@ -56,7 +58,8 @@ def _rails(fabric: Fabric) -> str:
         gpus = quantity(fabric.gpus_per_node, "GPU")
         how = f"{gpus} × {fabric.gpu_slot.gb_s:.1f} GB/s ({fabric.gpu_slot})"
     elif fabric.pcie and fabric.rail_gb_s < fabric.link_gbps / 8:
-        how = f"{rails} × {fabric.rail_gb_s:.1f} GB/s ({fabric.pcie})"
+        how = f"{rails} × {fabric.rail_gb_s:.1f} GB/s ({fabric.pcie}"
+        how += f", {quantity(fabric.cards, 'card')})" if fabric.cards else ")"
     inside = ceiling.inside_gb_s(fabric, "ring")
     if fabric.nvlink_nodes > 1 and math.isfinite(inside):
         how = f"{quantity(fabric.nvlink_nodes, 'node')} × {how}"

@@ -18,6 +18,10 @@ _LANE_GBPS = {3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 24
 _PAYLOAD = 256 / (256 + 24)
 
 
+# What slots of PCIe 5 and 6 with 16 lanes carry, GB/s.
+_GEN5_GB_S, _GEN6_GB_S = 57.6, 110.6
+
+
 class FabricError(UsageError):
     """Numbers that no fabric has."""
 
@@ -37,6 +41,23 @@ class Slot:
     def __str__(self) -> str:
         """Return its name, such as `PCIe 5.0 x16`."""
         return f"PCIe {self.generation}.0 x{self.lanes}"
+
+
+def slot_like(gt_s: float, lanes: int) -> Slot | None:
+    """Return the slot of a rate in GT/s and of lanes; None if there is none."""
+    generation = {8: 3, 16: 4, 32: 5, 64: 6}.get(round(gt_s))
+    return Slot(generation, lanes) if generation and lanes in {1, 2, 4, 8, 16} else None
+
+
+def parse_slots(text: str) -> tuple[Slot, Slot]:
+    """Return the slots of NIC and GPU that a text such as `5x16` or `5x16,6x16` means.
+
+    Raises:
+        FabricError: the text means none.
+
+    """
+    nic, _, gpu = text.partition(",")
+    return parse_slot(nic), parse_slot(gpu or nic)
 
 
 def parse_slot(text: str) -> Slot:
@@ -65,7 +86,9 @@ class Fabric:
         rails: RDMA ports of each node.
         link_gbps: line rate of one rail, in Gb/s.
         oversubscription: how much more the rails could send than the spines carry.
-        pcie: the slot of each rail and GPU; None: of the generation that the rate needs.
+        pcie: the slot of a card; None: it carries what its rails need.
+        gpu_pcie: the slot of a GPU; None: of the generation that its share of the rails needs.
+        cards: that the rails of a node are on; 0: each on its own.
         nvlink_nodes: nodes that share one NVLink domain and use it, such as 18 in an NVL72 rack; 1
             with NCCL_MNNVL_ENABLE=0.
         intra_node_gb_s: bus bandwidth of an all-reduce inside one node, measured or from its GPUs;
@@ -83,6 +106,8 @@ class Fabric:
     nvlink_nodes: int = 1
     intra_node_gb_s: float | None = None
     intra_node_by: str = ""
+    gpu_pcie: Slot | None = None
+    cards: int = 0
 
     @property
     def ranks(self) -> int:
@@ -97,13 +122,22 @@ class Fabric:
     @property
     def gpu_slot(self) -> Slot:
         """Return the slot of a GPU, by which its data reaches the rails."""
-        return self.pcie or Slot(6 if self.link_gbps > 400 else 5, 16)
+        share = self.rails * self.link_gbps / 8 / self.gpus_per_node
+        # More than PCIe 6 carries is more than a GPU is made for: rails that it cannot fill.
+        made_for = share if share <= _GEN6_GB_S else self.link_gbps / 8
+        return self.gpu_pcie or Slot(6 if made_for > _GEN5_GB_S else 5, 16)
+
+    @property
+    def is_guessed(self) -> bool:
+        """Return whether nothing but the rails says that a GPU's slot is of PCIe 6."""
+        return self.gpu_pcie is None and self.gpu_slot.generation > 5
 
     @property
     def rail_gb_s(self) -> float:
         """Return what one rail carries in each direction, in GB/s."""
         line = self.link_gbps / 8
-        return min(line, self.pcie.gb_s) if self.pcie else line
+        cards = self.cards or self.rails
+        return min(line, self.pcie.gb_s * cards / self.rails) if self.pcie else line
 
     @property
     def node_gb_s(self) -> float:

@@ -39,6 +39,27 @@ _PUBLISHED: tuple[tuple[str, IntraNode | Slot], ...] = (
 PCIE_SHARE = 0.48
 
 
+# Hopper and HGX B200 are of PCIe 5 (NVIDIA's data sheets). The GPUs of HGX B300 are joined to their
+# ConnectX-8 by PCIe 6, and those of Grace reach NICs by NVLink-C2C, which carries more than that.
+_SLOTS = (
+    (r"\b(GH200|GB[23]00|B300)\b", Slot(6, 16)),
+    (r"\b(H[12]00|H800|H20|B200)\b", Slot(5, 16)),
+)
+
+
+def slot_of(names: Collection[str]) -> Slot | None:
+    """Return the slot by which GPUs of one kind reach NICs; None: not known, or of several."""
+    found = {
+        next((slot for pattern, slot in _SLOTS if re.search(pattern, name)), None) for name in names
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def is_beside_grace(names: Collection[str]) -> bool:
+    """Return whether GPUs reach NICs by NVLink-C2C, so that their PCIe link says nothing."""
+    return bool(names) and all(re.search(r"\b(GH200|GB[23]00)\b", name) for name in names)
+
+
 def intra_node(names: Collection[str], slot: Slot) -> IntraNode | None:
     """Return what the weakest of some GPUs reaches inside its node; None: no GPU is known.
 

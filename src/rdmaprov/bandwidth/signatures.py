@@ -77,7 +77,7 @@ def _ceiling(fabric: Fabric, algorithm: str) -> float:
 
 def _healthy(fabric: Fabric, algorithm: str, scale: float) -> float:
     """Return the least that a fleet reaches with so much of its rails, in GB/s."""
-    slower = replace(fabric, link_gbps=fabric.link_gbps * scale, pcie=fabric.gpu_slot)
+    slower = replace(fabric, link_gbps=fabric.link_gbps * scale, gpu_pcie=fabric.gpu_slot)
     return healthy_gb_s(slower, algorithm)
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rdmaprov.bandwidth.fabric import Fabric, FabricError
-from rdmaprov.bandwidth.gpus import IntraNode
 from rdmaprov.inventory import Node
 
 
 def site_fabric(
     nodes: Sequence[Node],
     gpus_per_node: int = 0,
-    intra_node: IntraNode | None = None,
     mnnvl: bool = True,
 ) -> Fabric:
     """Return the fabric of some nodes; the weakest of them counts.
@@ -22,7 +19,6 @@ def site_fabric(
     Args:
         nodes: one or more; of one, no rail is used.
         gpus_per_node: as counted on the nodes; 0: as the site says, or one for each rail.
-        intra_node: an all-reduce inside the weakest node; None: not known.
         mnnvl: whether nodes of one NVLink domain use it; False with NCCL_MNNVL_ENABLE=0.
 
     Raises:
@@ -39,10 +35,7 @@ def site_fabric(
         )
     gpus = gpus_per_node or min(_gpus(node) for node in nodes)
     domain = nvlink_nodes(nodes) if mnnvl else 1
-    made = Fabric(len(nodes), gpus, rails, min(links), max(over), None, domain)
-    if intra_node is None:
-        return made
-    return replace(made, intra_node_gb_s=intra_node.gb_s, intra_node_by=intra_node.algorithm)
+    return Fabric(len(nodes), gpus, rails, min(links), max(over), None, domain)
 
 
 def nvlink_nodes(nodes: Sequence[Node]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from rdmaprov.bandwidth import ceiling, gpus
-from rdmaprov.bandwidth.fabric import Fabric, parse_slot
+from rdmaprov.bandwidth.fabric import Fabric, parse_slots
 from rdmaprov.bandwidth.floor import derive, judge
 from rdmaprov.bandwidth.floor_model import FloorVerdict, Judgement
 from rdmaprov.bandwidth.rates import format_gb_s
@@ -45,7 +45,12 @@ from rdmaprov.exit_codes import ExitCode
     show_default=True,
     help="Algorithm that NCCL chose, from its TUNING lines or NCCL_ALGO.",
 )
-@click.option("--pcie", metavar="GENxLANES", help="PCIe slot of each rail and GPU, such as 5x16.")
+@click.option(
+    "--pcie",
+    metavar="NIC[,GPU]",
+    help="PCIe slots of a NIC and of a GPU, such as 5x16,6x16; one is of both.",
+)
+@click.option("--cards", type=int, default=0, help="NICs that the rails of a node are on.")
 @click.option(
     "--nvlink-nodes",
     type=int,
@@ -73,6 +78,7 @@ def floor(
     measured: float | None,
     algorithm: str,
     pcie: str | None,
+    cards: int,
     nvlink_nodes: int,
     intra_node: float | None,
     gpu: str | None,
@@ -85,15 +91,18 @@ def floor(
     the links can carry is judged impossible. Without --algorithm, the floor is the lowest of
     the algorithms that NCCL could choose.
     """
+    nic_slot, gpu_slot = parse_slots(pcie) if pcie else (None, gpus.slot_of([gpu or ""]))
     fabric = Fabric(
         nodes,
         gpus_per_node,
         rails,
         link_gbps,
         oversubscription,
-        parse_slot(pcie) if pcie else None,
+        nic_slot,
         nvlink_nodes,
         intra_node,
+        gpu_pcie=gpu_slot,
+        cards=cards,
     )
     if gpu and intra_node is None and (known := gpus.intra_node([gpu], fabric.gpu_slot)):
         fabric = replace(fabric, intra_node_gb_s=known.gb_s, intra_node_by=known.algorithm)
@@ -113,6 +122,8 @@ def _document(fabric: Fabric, judgement: Judgement, measured: float | None) -> d
         "gpus_per_node": fabric.gpus_per_node,
         "rails": fabric.rails,
         "link_gbps": fabric.link_gbps,
+        "nic_slot": fabric.pcie and str(fabric.pcie),
+        "gpu_slot": str(fabric.gpu_slot),
         "ceiling_gb_s": round(wanted.ceiling_gb_s, 3),
         "floor_gb_s": round(wanted.floor_gb_s, 3),
         "most_gb_s": _finite(wanted.most_gb_s),

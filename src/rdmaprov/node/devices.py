@@ -12,6 +12,7 @@ import subprocess
 NET = "sys/class/net"
 INFINIBAND = "sys/class/infiniband"
 PCI = "sys/bus/pci/devices"
+LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 # Linux Documentation/networking/switchdev.rst: pfNvfM and pfNsfM, with cN before for another host.
 REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
@@ -37,6 +38,14 @@ def names(*parts):
 def pci_path(root, *parts):
     """Return the chain of PCI addresses from the host bridge to a device, empty if it has none."""
     return ADDRESS.findall(os.path.realpath(os.path.join(root, *parts)))
+
+
+def hops(path):
+    """Return the functions on the way to a device, with their links as sysfs has them."""
+    return [
+        {"address": each, "link": [read("/", PCI, each, name)[:32] for name in LINK]}
+        for each in path
+    ]
 
 
 def below(root, netdev):

@@ -51,6 +51,60 @@ def test_a_published_slow_fleet_is_refused_by_the_gate(item):
     assert (finding.proven, finding.level) == (True, "")  # it names nobody, so isolation follows
 
 
+# --- PCIe slots ------------------------------------------------------------------------------
+
+
+def slotted(site, nic, gpu, cards=8, direct=False):
+    """Return a site whose nodes say what slots their rails and GPUs have."""
+
+    def path(bridge, link):
+        words = [*link, *link]
+        return [{"address": f"0000:{bridge:02x}:01.0", "link": words},
+                {"address": f"0000:{bridge + 1:02x}:00.0", "link": words}]  # fmt: skip
+
+    for node in site.nodes:
+        rails = [path(2 * (rail % cards), nic) for rail in range(len(node.compute_rails))]
+        gpus = [path(0x80, gpu)] * len(site.facts[node.name]["gpus"]["gpus"])
+        site.facts[node.name]["slots"] = {"rails": rails, "gpus": gpus, "direct": direct}
+    return site
+
+
+GEN5, GEN6 = ["32.0 GT/s PCIe", "16"], ["64.0 GT/s PCIe", "16"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "gpu", "rails", "busbw"),
+    [(8, 4, "NVIDIA GB300", 8, 180), (2, 8, "NVIDIA B300 SXM6 AC", 16, 400)],
+)
+def test_two_rails_of_400g_a_gpu_need_more_than_one_slot_of_pcie_5(nodes, gpus, gpu, rails, busbw):
+    run = swept(nodes, gpus, busbw, 16 * GIB)
+    site = gate_site(nodes, gpus, gpu, rails=rails)
+    assert [each.proven for each in floor_of(site, run)[1]] == [True]
+    read = slotted(gate_site(nodes, gpus, gpu, rails=rails), GEN5, GEN6, rails // 2, direct=True)
+    assert [each.proven for each in floor_of(read, run)[1]] == [True]
+
+
+def test_slots_of_which_nothing_is_known_accuse_nobody():
+    run = swept(8, 4, 180, 16 * GIB)
+    [finding] = floor_of(gate_site(8, 4, "Something 9000", rails=8), run)[1]
+    assert not finding.proven
+    assert "do not show the GPUs' PCIe slots" in finding.what
+    assert floor_of(gate_site(8, 4, "Something 9000", rails=8), swept(8, 4, 320, 16 * GIB))[1] == []
+
+
+def test_slots_that_nodes_show_are_what_counts():
+    """GPUs of PCIe 5 with two rails each; and two rails on each card of PCIe 5."""
+    run = swept(8, 4, 180, 16 * GIB)
+    assert floor_of(slotted(gate_site(8, 4, "Some GPU", rails=8), GEN5, GEN5), run)[1] == []
+    cards = slotted(gate_site(8, 8, "Some GPU", rails=8), GEN5, GEN5, cards=4)
+    judgement, found = floor_of(cards, swept(8, 8, 180, 16 * GIB))
+    assert found == []
+    assert judgement.floor.ceiling_gb_s == pytest.approx(230, abs=1)
+    assert "4 cards" in judgement.floor.derivation
+    alone = slotted(gate_site(8, 8, "Some GPU", rails=8), GEN5, GEN5)
+    assert [each.proven for each in floor_of(alone, swept(8, 8, 180, 16 * GIB))[1]] == [True]
+
+
 # --- inside a node, NVLink domains -----------------------------------------------------------
 
 

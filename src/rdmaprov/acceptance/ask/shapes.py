@@ -57,6 +57,10 @@ _GPUS = fields(
     },
     optional=["processes", "lost"],
 )
+_LINK = list_of(text(r"[\w./ ]{0,32}"), 4, least=4)
+_HOPS = list_of(
+    fields({"address": text(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"), "link": _LINK}), 32
+)
 _VERSION = text(most=256)
 _PLAIN = text(rf"[ -~]{{0,{MOST}}}")
 _NIC = fields(dict.fromkeys(("netdev", "rdma", "pci", "guid", "board", "firmware"), _PLAIN))
@@ -92,8 +96,15 @@ def preflight(rails: int) -> Check:
             "boot_id": text(r"[0-9a-f-]{0,36}", 36),
             "socket_ifname": text(most=256),
             "identity": identity(rails),
+            "slots": fields(
+                {
+                    "rails": list_of(_HOPS, rails, least=rails),
+                    "gpus": list_of(_HOPS, 64),
+                    "direct": boolean,
+                }
+            ),
         },
-        optional=["runs", "boot_id", "socket_ifname", "identity"],
+        optional=["runs", "boot_id", "socket_ifname", "identity", "slots"],
     )
 
 
@@ -125,10 +136,6 @@ def reach(targets: int) -> Check:
     )
 
 
-_LINK = list_of(text(r"[\w./ ]{0,32}"), 4, least=4)
-_HOPS = list_of(
-    fields({"address": text(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"), "link": _LINK}), 32
-)
 _NUMA = integer(-1, 9999)
 _VERBS_RAIL = fields(
     {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from rdmaprov.acceptance.evidence import measure
 from rdmaprov.acceptance.evidence.measure import SweepRow
+from rdmaprov.acceptance.paths.pci import with_slots
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.run import JobRun
@@ -56,7 +58,7 @@ def judge(
             Finding("bandwidth.floor", what, remedy, proven=False)
         ]
     judgement = floor.judge(fabric, demanded, measured.busbw_gb_s)
-    return judgement, list(_findings(judgement))
+    return judgement, list(_findings(judgement, is_known=not fabric.is_guessed))
 
 
 def _demanded(
@@ -73,12 +75,12 @@ def _demanded(
     )
 
 
-def _findings(judgement: Judgement) -> Iterator[Finding]:
+def _findings(judgement: Judgement, *, is_known: bool) -> Iterator[Finding]:
     if judgement.verdict is not floor_model.FloorVerdict.HEALTHY:
         causes = "; ".join(cause.cause for cause in judgement.likely_causes)
-        yield Finding(
-            "bandwidth.floor", judgement.sentence, f"Likely causes: {causes or 'none known'}"
-        )
+        what = judgement.sentence + ("" if is_known else "; nodes do not show the GPUs' PCIe slots")
+        remedy = f"Likely causes: {causes or 'none known'}"
+        yield Finding("bandwidth.floor", what, remedy, proven=is_known)
 
 
 def fleet_row(ran: JobRun) -> SweepRow | None:
@@ -102,8 +104,15 @@ def fabric_of(site: GateSite, ran: JobRun, intra_node_gb_s: float = 0.0) -> Fabr
     """Return the fabric of a run: with NVLink domains, unless the run did without them."""
     per_node = preflight.gpus_per_node(site.facts)
     bare = site_fabric(site.nodes, per_node, mnnvl=uses_mnnvl(ran))
-    alone = gpus_alone(site, bare, intra_node_gb_s)
-    return site_fabric(site.nodes, per_node, alone, uses_mnnvl(ran))
+    return with_gpus(site, with_slots(bare, site.nodes, site.facts), intra_node_gb_s)
+
+
+def with_gpus(site: GateSite, fabric: Fabric, intra_node_gb_s: float) -> Fabric:
+    """Return a fabric with what the GPUs of a node reach alone."""
+    alone = gpus_alone(site, fabric, intra_node_gb_s)
+    if alone is None:
+        return fabric
+    return replace(fabric, intra_node_gb_s=alone.gb_s, intra_node_by=alone.algorithm)
 
 
 def gpus_alone(site: GateSite, fabric: Fabric, intra_node_gb_s: float) -> IntraNode | None:

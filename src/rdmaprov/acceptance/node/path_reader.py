@@ -15,11 +15,10 @@ import shutil
 import subprocess
 import sys
 
-from rdmaprov.node.devices import PCI, names, pci_path, read
+from rdmaprov.node.devices import PCI, hops, names, pci_path, read
 from rdmaprov.node.gpus import ask_driver
 
 INFINIBAND = "/sys/class/infiniband"
-LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 # What a GPU of AMD is in sysfs: a display controller or an accelerator (pci.ids, classes).
 AMD, DISPLAYS = "0x1002", ("0x0300", "0x0302", "0x0380", "0x1200")
 MOST_HELP, MOST_LINES = 32768, 400
@@ -66,14 +65,6 @@ def gid_of(device, address):
         rank = 0 if own else 1 if gid.ipv4_mapped else 3 if gid.is_link_local else 2
         found.setdefault(rank, int(name))
     return found[min(found)] if found else -1
-
-
-def hops(path):
-    """Return the functions on the way to a device, with their links as sysfs has them."""
-    return [
-        {"address": each, "link": [read("/", PCI, each, name)[:32] for name in LINK]}
-        for each in path
-    ]
 
 
 def numa_of(path):

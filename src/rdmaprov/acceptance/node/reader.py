@@ -19,7 +19,17 @@ import subprocess
 import sys
 import time
 
-from rdmaprov.node.devices import addresses, names, rail_devices, read
+from rdmaprov.node.devices import (
+    NET,
+    PCI,
+    addresses,
+    below,
+    hops,
+    names,
+    pci_path,
+    rail_devices,
+    read,
+)
 from rdmaprov.node.gpus import read_gpus, read_processes
 from rdmaprov.node.identity import read_identity
 
@@ -58,6 +68,29 @@ def torch_versions(python):
     """Return the versions that an interpreter has, without importing torch: that takes long."""
     text, why = run_command([python, "-c", VERSIONS], 60)
     return {"error": why} if text is None else json.loads(text.strip().splitlines()[-1])
+
+
+def read_slots(identity):
+    """Return the last link of the way to each rail and GPU, and whether a NIC has Data Direct.
+
+    A hypervisor's links are its own, and a rail over several slots has none.
+    """
+    if " hypervisor" in read("/proc/cpuinfo"):
+        return {"rails": [[] for _ in identity["rails"]], "gpus": [], "direct": False}
+    rails = []
+    for each in identity["rails"]:
+        lower = below("/", each["netdev"]) if each["netdev"] else []
+        ways = [pci_path("/", NET, port, "device") for port in lower]
+        ways = ways or [pci_path("/", PCI, each["pci"])]
+        one = len({tuple(way[:-1]) for way in ways}) == 1
+        rails.append(hops(ways[0][-2:]) if one else [])
+    gpus = [pci_path("/", PCI, each["pci"])[-2:] for each in identity["gpus"]]
+    devices = [
+        (read("/", PCI, each, "vendor"), read("/", PCI, each, "device")) for each in names("/", PCI)
+    ]
+    # Linux drivers/infiniband/hw/mlx5/data_direct.c
+    direct = ("0x15b3", "0x2100") in devices
+    return {"rails": rails, "gpus": [hops(way) for way in gpus], "direct": direct}
 
 
 def other_runs():
@@ -268,6 +301,7 @@ def main():
             socket_ifname=nccl_setting("NCCL_SOCKET_IFNAME"),
             identity=read_identity(request["rails"]),
         )
+        found["slots"] = read_slots(found["identity"])
     else:
         found["processes"] = read_processes()[0]
     print(json.dumps(found))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rdmaprov.acceptance.paths.survey import NodeSurvey
+from rdmaprov.bandwidth.fabric import Fabric, Slot, slot_like
+from rdmaprov.bandwidth.gpus import is_beside_grace, slot_of
+from rdmaprov.boundary import Document
 from rdmaprov.facts.pci_links import Hop, Link, pair_hops
+from rdmaprov.inventory import Node
 from rdmaprov.perftest.expected import SlotLimit
 from rdmaprov.perftest.loopback import gpu_place, loopback_ceiling
 
@@ -35,6 +40,45 @@ def _links(texts: Sequence[str]) -> tuple[Link, Link] | None:
             return None
         found.append(Link(float(match[1]), int(width)))
     return found[0], found[1]
+
+
+def with_slots(fabric: Fabric, nodes: Sequence[Node], facts: Mapping[str, Document]) -> Fabric:
+    """Return a fabric with the slots that most of its cards and GPUs have, by what links can do.
+
+    A NIC that is joined to its GPU by PCIe 6 or Data Direct has another way than its own slot.
+
+    Args:
+        fabric: of the nodes.
+        nodes: that take part.
+        facts: of the preflight, by node.
+
+    """
+    rails, gpus, cards = [], [], []
+    direct = False
+    for node in nodes:
+        said = facts[node.name].get("slots", {"rails": [], "gpus": [], "direct": False})
+        own = said["rails"][: len(node.compute_rails)]
+        rails += [_slot(path) for path in own]
+        cards.append(len({path[0]["address"] for path in own if path}))
+        gpus += [_slot(path) for path in said["gpus"]]
+        direct |= said["direct"]
+    names = {str(gpu.get("name")) for node in nodes for gpu in facts[node.name]["gpus"]["gpus"]}
+    named = slot_of(names)
+    gpu_slot = named if is_beside_grace(names) else _most_common(gpus) or named
+    nic = None if direct or (gpu_slot and gpu_slot.generation > 5) else _most_common(rails)
+    return replace(
+        fabric, pcie=nic, gpu_pcie=gpu_slot, cards=Counter(cards).most_common(1)[0][0] if nic else 0
+    )
+
+
+def _slot(path: Sequence[Mapping[str, Any]]) -> Slot | None:
+    found = pci_hops(path) if path else None
+    return slot_like(found[-1].most.gt_s, found[-1].most.width) if found else None
+
+
+def _most_common(slots: Sequence[Slot | None]) -> Slot | None:
+    """Return the slot of most; None if one of them is not shown."""
+    return Counter(slots).most_common(1)[0][0] if slots and all(slots) else None
 
 
 def usual_slots(surveys: Iterable[NodeSurvey]) -> dict[int, SlotLimit]:

@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rdmaprov.acceptance.evidence.floor import gpus_alone
+from rdmaprov.acceptance.evidence.floor import with_gpus
 from rdmaprov.acceptance.evidence.measure import SweepRow
 from rdmaprov.acceptance.live.ranks import Group, LiveRanks
+from rdmaprov.acceptance.paths.pci import with_slots
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs
@@ -193,7 +194,8 @@ class ScalingStage:
         own = [node for node in self.site.nodes if node.name in group]
         per_node = preflight.gpus_per_node(self.site.facts)
         bare = site_fabric(own, per_node)
-        return site_fabric(own, per_node, gpus_alone(self.site, bare, self.intra_node_gb_s))
+        slotted = with_slots(bare, own, self.site.facts)
+        return with_gpus(self.site, slotted, self.intra_node_gb_s)
 
     def _judge(self, report: StageReport, plane: str, points: Sequence[ScalePoint]) -> None:
         """Add a plane's curve, and what it shows, to the report."""
