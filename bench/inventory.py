@@ -25,6 +25,7 @@ fabric_gpu_count: 8
 fabric_memory_bytes: 2T
 ofed_source: doca
 ofed_version: 3.1.0
+fabric_neighbor_entries: 131072
 """
 
 

@@ -9,7 +9,7 @@ from testinfra.host import Host
 
 from rdmaprov.facts import devices, ip, link_files, memory, pci, rails, sysctl
 from rdmaprov.facts.processors import processors
-from rdmaprov.facts.text import read_files
+from rdmaprov.facts.text import Files, read_files
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.inventory.model import Interface
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, needs_ipoib, not_applicable
@@ -21,6 +21,11 @@ _UP = 0x1
 _RULE_PRIORITY = 1000
 _LINK_LAYERS = {"roce": "Ethernet", "infiniband": "InfiniBand"}
 _NODES = "/sys/devices/system/node"
+_TABLES = tuple(
+    f"/proc/sys/net/{family}/neigh/default/gc_thresh{number}"
+    for family in ("ipv4", "ipv6")
+    for number in (1, 2, 3)
+)
 
 
 def test_rail_has_network_device(host: Host, node: Node, rail: Rail) -> None:
@@ -192,6 +197,48 @@ def test_arp_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
         Setting(
             node, netdev, name, "fabric_source_routing", where=file, truth=AFTER_REBOOT
         ).require(seen, wanted)
+
+
+def test_neighbor_tables_running(host: Host, node: Node) -> None:
+    """The kernel's neighbor tables hold all nodes in the rails' subnets."""
+    files = read_files(host, *_TABLES)
+    for path, wanted in _tables(node, files).items():
+        seen = files.number(path)
+        if seen < wanted:
+            Setting(node, "", _name(path), "fabric_neighbor_entries", where=path).reject(
+                seen, f"{wanted} or more"
+            )
+
+
+def test_neighbor_tables_after_reboot(host: Host, node: Node) -> None:
+    """The next boot makes the kernel's neighbor tables as large."""
+    at_boot = sysctl.at_boot(read_files(host, *sysctl.PATHS))
+    for path, wanted in _tables(node, read_files(host, *_TABLES)).items():
+        seen, file = at_boot.get(path, (None, ", ".join(sysctl.DIRECTORIES)))
+        if seen is None or not seen.isdigit() or int(seen) < wanted:
+            Setting(
+                node,
+                "",
+                _name(path),
+                "fabric_neighbor_entries",
+                where=file,
+                truth=AFTER_REBOOT,
+            ).reject(seen, f"{wanted} or more")
+
+
+def _tables(node: Node, files: Files) -> dict[str, int]:
+    """Return the kernel's files and the least that they must have; no IPv6 where it is off."""
+    needs_ipoib(node)
+    entries = node.get("fabric_neighbor_entries")
+    if not entries:
+        not_applicable("fabric_neighbor_entries: 0")
+    has_ipv6 = any(path.startswith("/proc/sys/net/ipv6") for path in files.texts)
+    own = {path: entries * factor for path, factor in zip(_TABLES, (1, 2, 4) * 2, strict=True)}
+    return {path: least for path, least in own.items() if has_ipv6 or "ipv4" in path}
+
+
+def _name(path: str) -> str:
+    return path.removeprefix("/proc/sys/").replace("/", ".")
 
 
 def test_node_has_its_gpus(host: Host, node: Node) -> None:

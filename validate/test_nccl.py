@@ -16,6 +16,7 @@ from rdmaprov.facts import (
     nccl_tuner,
     rails,
     rdma_names,
+    software,
     subnet_port,
 )
 from rdmaprov.inventory import Node, Rail, partitions
@@ -37,6 +38,7 @@ _TURNS_OFF = re.compile(r"NCCL_(IB|P2P|SHM|NVLS|COLLNET)_DISABLE|NCCL_NET")
 _FAMILIES = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 
 
+_WHEELS = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
 _ADAPTIVE = "NCCL_IB_ADAPTIVE_ROUTING"
 # Set by variables of the site's own; the other tests verify their values.
 _OWN = frozenset(
@@ -108,6 +110,33 @@ def _listed(node: Node) -> tuple[str, list[str], str]:
     if not listed:
         not_applicable("nccl_ib_hca: [], so the rails' devices are found")
     return "fabric_rails", listed, "write pci in place of rdma"
+
+
+def test_version_is_the_sites(host: Host, node: Node) -> None:
+    """NCCL of the site's Python, else libnccl2, is of nccl_version, as the site writes it."""
+    wanted = node.get("nccl_version")
+    if "nccl_version" not in node.written:
+        not_applicable("the site does not state nccl_version")
+    python = software.python_of(node)
+    seen, where = None, "dpkg -l libnccl2"
+    if python and software.is_program(host, python):
+        wheels = software.python_packages(host, python, _WHEELS)
+        seen, where = next(filter(None, wheels.values()), None), f"{python} -m pip list"
+    if seen is None and (package := software.packages(host).get("libnccl2")):
+        seen, where = package.version, "dpkg -l libnccl2"
+    if seen is None and not python:
+        not_applicable("the node has no NCCL of its own: jobs bring theirs, such as in an image")
+    if seen is None and software.is_program(host, python):
+        raise CouldNotTell(f"{python} has none of {', '.join(_WHEELS)}, and there is no libnccl2")
+    if seen is None or not f"{re.split('[-+]', seen)[0]}.".startswith(f"{wanted}."):
+        Setting(
+            node,
+            "",
+            "NCCL",
+            "nccl_version",
+            where=where,
+            look=f"{where}, then correct nccl_version or torch_runtime_requirements",
+        ).reject(seen, wanted)
 
 
 def test_traffic_class_is_the_fabrics(host: Host, node: Node) -> None:

@@ -61,6 +61,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "numa_nodes": {"type": "int"},
         "gpu_count": {"type": "int", "default": 0},
         "source_routing": {"type": "bool", "default": True},
+        "neighbor_entries": {"type": "int", "default": 8192},
         "routing_table_base": {"type": "int", "default": 1000},
         "link_manager": {
             "type": "str",

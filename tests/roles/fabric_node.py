@@ -65,6 +65,7 @@ def arguments(**changed: object) -> dict[str, object]:
         "ipoib_mode": "keep",
         "source_routing": True,
         "routing_table_base": 1000,
+        "neighbor_entries": 0,
         "link_manager": "auto",
         "guard_allowed_netdevs": [],
         "guard_revert_s": 60,

@@ -8,7 +8,7 @@ import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.fabric import arp
 from plugins.module_utils.machine import CommandFailed
-from plugins.module_utils.plan import NotYet
+from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import fabric
 from tests.roles.fabric_node import (
     ARP,
@@ -243,3 +243,45 @@ def test_cut_before_the_manager_read_its_files_is_repaired(node: FakeMachine, ip
         ("running", "ens2", "systemd-networkd"),
     ]
     assert apply(node) == []
+
+
+def neighbors(node: FakeMachine, *sizes: int) -> None:
+    for number, size in enumerate(sizes, 1):
+        node.put(f"/proc/sys/net/ipv4/neigh/default/gc_thresh{number}", f"{size}\n")
+
+
+@pytest.mark.usefixtures("ip")
+def test_neighbor_tables_grow_now_and_at_boot_and_larger_ones_stay(node: FakeMachine):
+    neighbors(node, 128, 512, 65536)
+    changes = apply(node, neighbor_entries=4096)
+    assert [(e["setting"], e["seen"], e["wanted"]) for e in changes if "neigh" in e["setting"]] == [
+        ("net.ipv4.neigh.default.gc_thresh1", "128", "4096"),
+        ("net.ipv4.neigh.default.gc_thresh2", "512", "8192"),
+    ]
+    assert node.value("/proc/sys/net/ipv4/neigh/default/gc_thresh2") == "8192"
+    lines = (node.read(arp.OWN_FILE) or "").splitlines()
+    assert [line for line in lines if "neigh/" in line] == [
+        "net/ipv4/neigh/default/gc_thresh1 = 4096",
+        "net/ipv4/neigh/default/gc_thresh2 = 8192",
+        "net/ipv4/neigh/default/gc_thresh3 = 65536",
+    ]
+    assert apply(node, neighbor_entries=4096) == []
+
+
+@pytest.mark.usefixtures("ip")
+def test_neighbor_tables_are_set_without_source_routing(node: FakeMachine):
+    neighbors(node, 128, 512, 1024)
+    rails = [{"netdev": "ens1", "address": "198.18.0.1/24"}]
+    apply(node, neighbor_entries=512, rails=rails, source_routing=False)
+    assert "arp_ignore" not in (node.read(arp.OWN_FILE) or "")
+    assert node.value("/proc/sys/net/ipv4/neigh/default/gc_thresh3") == "2048"
+
+
+@pytest.mark.usefixtures("ip")
+def test_later_file_that_makes_a_neighbor_table_smaller_is_refused(node: FakeMachine):
+    neighbors(node, 128, 512, 1024)
+    node.put("/etc/sysctl.d/95-site.conf", "net.ipv4.neigh.default.gc_thresh3 = 1024\n")
+    with pytest.raises(Refused, match=r"95-site.conf:1: .*gc_thresh3 to 1024 .*expected 16384"):
+        converge(node, fabric, arguments(neighbor_entries=4096), check=True)
+    node.put("/etc/sysctl.d/95-site.conf", "net.ipv4.neigh.default.gc_thresh3 = 65536\n")
+    converge(node, fabric, arguments(neighbor_entries=4096), check=True)

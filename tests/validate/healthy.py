@@ -24,6 +24,11 @@ GPUS = {
     "0000:41:00.0": (("0000:38:01.0", "0000:3e:00.0", "0000:3f:01.0"), 1),
 }
 # Below the switch of the first GPU.
+NEIGHBORS = {
+    f"net/{family}/neigh/default/gc_thresh{number}": str(size)
+    for family in ("ipv4", "ipv6")
+    for number, size in ((1, 8192), (2, 16384), (3, 32768))
+}
 NVME = ("0000:15:01.0", "0000:16:00.0", "0000:17:02.0", "0000:1a:00.0")
 MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "nvidia", "nvidia_peermem")
 GRUB = """\
@@ -138,6 +143,8 @@ def link_files(node: FakeNode, netdev: str, rail: int, number: int) -> None:
     for name, value in {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2"}.items():
         node.put(f"/proc/sys/net/ipv4/conf/{netdev}/{name}", value + "\n")
         before += f"net/ipv4/conf/{netdev}/{name} = {value}\n"
+    if not rail:
+        before += "".join(f"{name} = {value}\n" for name, value in NEIGHBORS.items())
     node.put(path, before)
 
 
@@ -170,6 +177,7 @@ def kernel(node: FakeNode) -> None:
         "/proc/sys/kernel/osrelease": KERNEL,
         "/proc/sys/kernel/numa_balancing": "0",
         "/proc/sys/vm/swappiness": "10",
+        **{f"/proc/sys/{name}": value for name, value in NEIGHBORS.items()},
         "/proc/sys/net/ipv4/tcp_rmem": "4096\t87380\t16777216",
         "/proc/kallsyms": "0000000000000000 t ib_umem_dmabuf_get\t[ib_uverbs]",
         "/proc/uptime": "864000.00 1.00",

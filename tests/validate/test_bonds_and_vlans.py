@@ -195,3 +195,22 @@ def test_vlans_parent_without_pfc_is_found(suite, fleet, nodes, changed):
     names = frozenset(["test_roce_qos.py::test_pfc_only_on_lossless_priority"])
     (found,) = wrong(judged(suite, fleet, nodes, changed, netdev, names))
     assert "gpu1 ens1: running: PFC is on for priority none" in found
+
+
+def test_bond_of_two_ports_of_400g_is_800g_whatever_its_rdma_device_says(
+    suite, fleet, nodes, changed
+):
+    """RDMA devices of a LAG show the rate of one port; a port of another rate is red."""
+    netdev = bonded(changed)
+    for port in ("ens1f0", "ens1f1"):
+        changed.put(f"/sys/class/net/{port}/speed", "400000\n")
+    node = fleet.nodes[0]
+    rail = replace(node.rails[0], link_gbps=800)
+    fast = replace(fleet, nodes=(replace(node, rails=(rail, *node.rails[1:])), *fleet.nodes[1:]))
+    names = frozenset({"test_links.py::test_rate", "test_links.py::test_pcie_link"})
+    found = wrong(judged(suite, fast, nodes, changed, netdev, names))
+    assert len(found) == 1
+    assert "461 Gb/s of data, expected 800 Gb/s (" in found[0]
+    changed.put("/sys/class/net/ens1f1/speed", "200000\n")
+    found = wrong(judged(suite, fast, nodes, changed, netdev, names))
+    assert any("ens1f1" in each and "200, expected 400" in each for each in found)

@@ -137,6 +137,7 @@ def factory(node):
     node.put("/proc/cmdline", "ro quiet\n")
     node.replace("/boot/grub/grub.cfg", " hugepagesz=1G hugepages=4 iommu=pt", "")
     node.put("/proc/sys/vm/swappiness", "60\n")
+    node.put("/proc/sys/net/ipv4/neigh/default/gc_thresh3", "1024\n")
     node.put("/proc/sys/kernel/numa_balancing", "1\n")
     node.put("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "schedutil\n")
     for numa in (0, 1):

@@ -48,7 +48,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         {each.netdev: links.of(each.port).own_addresses(each.netdev) for each in rails},
     )
     plan_routing(plan, routed)
-    plan_arp(plan, [rail for rail, each in routed if each.family == "-4"])
+    plan_arp(
+        plan, [rail for rail, each in routed if each.family == "-4"], arguments["neighbor_entries"]
+    )
     touched = [*rails, *(replace(each, netdev=each.parent) for each in rails if each.parent)]
     guard.require(plan, touched, arguments)
     _plan_links(plan, addressed, links)

@@ -90,9 +90,27 @@ def check(
         for problem in fold_problems(found):
             click.echo(annotation(problem) if style == "github" else colour_line(problem))
     show_waived(waived, mask)
+    if note := controller_note(len(fleet.nodes)):
+        click.echo(note, err=True)
     if verbosity() is Verbosity.VERBOSE:
         click.echo(f"{len(fleet.nodes)} nodes, {len(found)} problems", err=True)
     return ExitCode.INVALID_SITE if found else ExitCode.OK
+
+
+def controller_note(nodes: int, root: Path = Path("/")) -> str:
+    """Return that this machine's neighbor table is small for a number of nodes; else empty."""
+    path = "proc/sys/net/ipv4/neigh/default/gc_thresh3"
+    try:
+        size = int((root / path).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return ""
+    if size >= 2 * nodes:
+        return ""
+    return (
+        f"note: this machine's neighbor table holds {size} entries (/{path}), expected "
+        f"{2 * nodes} or more where the {nodes} nodes are in its own subnet. Run here: sysctl -w "
+        f"net.ipv4.neigh.default.gc_thresh3={4 * nodes}"
+    )
 
 
 def show_waived(waived: list[Waived], mask: Mask) -> None:

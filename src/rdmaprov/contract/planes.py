@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rdmaprov.contract.rails import PLAN
@@ -59,6 +60,21 @@ def _separate_subnets(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]
                 yield node, Violation(_RAILS, message, remedy, (rail.index, "address"))
 
 
+# Half of gc_thresh3 as the kernel has it, which is for all network devices together (arp(7)).
+_KERNELS_ENTRIES = 512
+
+
+def _neighbors(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
+    members = Counter(r.address.network for n in nodes for r in n.rails if r.address is not None)
+    for node in nodes:
+        need = sum(members[rail.address.network] - 1 for rail in node.rails if rail.address)
+        entries = node.get("fabric_neighbor_entries")
+        held = _KERNELS_ENTRIES if entries == 0 else entries
+        if isinstance(held, int) and need > held:
+            message = f"{held} are too few for {need} neighbors in the subnets of the node's rails"
+            yield node, Violation("fabric_neighbor_entries", message, f"write {2 * need}")
+
+
 def _switch_ports(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
     first: dict[tuple[str, str], tuple[Node, Rail]] = {}
     for node in nodes:
@@ -91,6 +107,12 @@ RULES = (
         "Each port of a switch has one rail.",
         "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis",
         _switch_ports,
+    ),
+    FleetRule(
+        "rails.neighbors",
+        "The neighbor tables hold all nodes in the subnets of a node's rails.",
+        "man arp.7: gc_thresh3; Linux net/core/neighbour.c",
+        _neighbors,
     ),
     FleetRule("rails.apart", "Different rails are in different subnets.", PLAN, _separate_subnets),
 )

@@ -235,6 +235,11 @@ KINDS = {
         "no answer, or no such counter",
         "the node or its connection is gone; a driver that does not have them: `ethtool -i`",
     ),
+    "node.neighbors": FindingKind(
+        "A node's neighbor table was full during the run.",
+        "the kernel's counter `table_fulls` of the table that `part` names, before and after",
+        "`net.ipv4.neigh.default.gc_thresh3` too small for the nodes and rails in one subnet",
+    ),
     "node.odd": FindingKind(
         "A node answers what rdmaprov's own programs do not.",
         "the shape of its answers",

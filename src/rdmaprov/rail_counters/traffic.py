@@ -65,6 +65,19 @@ def rail_traffic(node: Node, before: Document, after: Document) -> list[RailTraf
     return found
 
 
+def overflows(node: str, before: Document, after: Document) -> Iterator[Finding]:
+    """Yield the neighbor tables that were full during a run: then peers lose each other."""
+    old = before.get("overflows", {})
+    for table, count in after.get("overflows", {}).items():
+        if table in old and count > old[table]:
+            what = (
+                f"its neighbor table was full {count - old[table]} times (/proc/net/stat/{table})"
+            )
+            remedy = "Set fabric_neighbor_entries to twice the nodes times rails of a subnet, apply"
+            values = {"count": count - old[table]}
+            yield Finding("node.neighbors", what, remedy, node, part=table, values=values)
+
+
 def balance(rails: Sequence[RailTraffic], due_bytes: int) -> Iterator[Finding]:
     """Yield rails that sent much less than the others of their node.
 

@@ -152,3 +152,14 @@ def test_management_that_carries_data_is_named(nodes):
     assert "eth0, which is not a rail, sent 1.0 GB" in finding.what
     new["others"] = {"eth0": 20_000_000}
     assert list(counters.management(nodes[0], old, new, 10**9)) == []
+
+
+def test_neighbor_table_that_was_full_during_the_run_is_named():
+    old, new = {"overflows": {"arp_cache": 7}}, {"overflows": {"arp_cache": 19, "ndisc_cache": 3}}
+    [found] = counters.overflows("n1", old, new)
+    assert (found.kind, found.part, found.node, found.proven) == (
+        "node.neighbors", "arp_cache", "n1", True,
+    )  # fmt: skip
+    assert "full 12 times" in found.what
+    assert list(counters.overflows("n1", new, new)) == []
+    assert list(counters.overflows("n1", {}, new)) == []

@@ -74,12 +74,14 @@ def _counted(rails: int) -> dict[str, Check]:
         "time": number(1 << 40),
         "rails": list_of(_RAIL, rails, least=rails),
         "others": mapping_to(integer(), _NAME),
+        "overflows": mapping_to(integer(), _NAME),
     }
 
 
 def counters(rails: int) -> Check:
     """Check the counters of a node with this number of rails."""
-    return fields({**_counted(rails), "processes": _PROCESSES}, optional=["processes"])
+    made = {**_counted(rails), "processes": _PROCESSES}
+    return fields(made, optional=["processes", "overflows"])
 
 
 def preflight(rails: int) -> Check:
@@ -104,7 +106,7 @@ def preflight(rails: int) -> Check:
                 }
             ),
         },
-        optional=["runs", "boot_id", "socket_ifname", "identity", "slots"],
+        optional=["runs", "boot_id", "socket_ifname", "identity", "slots", "overflows"],
     )
 
 

@@ -87,6 +87,7 @@ def judge_counters(
             continue
         moved = counters.rail_traffic(node, before[node.name], after[node.name])
         rails += moved
+        found += counters.overflows(node.name, before[node.name], after[node.name])
         if due_bytes:
             found += counters.management(node, before[node.name], after[node.name], due_bytes)
             if node.get("fabric_kind") == "roce":

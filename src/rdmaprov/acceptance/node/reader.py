@@ -93,6 +93,20 @@ def read_slots(identity):
     return {"rails": rails, "gpus": [hops(way) for way in gpus], "direct": direct}
 
 
+def neighbor_overflows():
+    """Return how often the neighbor tables were full since boot, by table; the kernel counts hex.
+
+    A row is of a processor, and the columns are those of the first line (net/core/neighbour.c).
+    """
+    found = {}
+    for table in ("arp_cache", "ndisc_cache"):
+        rows = [line.split() for line in read("/proc/net/stat", table).splitlines()]
+        if rows and "table_fulls" in rows[0]:
+            column = rows[0].index("table_fulls")
+            found[table] = sum(int(row[column], 16) for row in rows[1:])
+    return found
+
+
 def other_runs():
     """Return the acceptances that run here, by the mark of their programs."""
     found = {}
@@ -289,6 +303,7 @@ def main():
     known = own_addresses()
     rails = [read_rail(each, known) for each in request["rails"]]
     found = {"time": time.time(), "rails": rails, "others": read_others(rails)}
+    found["overflows"] = neighbor_overflows()
     if request["verb"] == "preflight":
         found.update(
             torch=torch_versions(request["python"]),
