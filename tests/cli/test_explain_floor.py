@@ -144,3 +144,15 @@ def test_an_algorithm_that_was_forced_bounds_what_is_possible(floor):
 
 def test_example_of_the_docs_is_what_it_prints(floor):
     assert f"--measured 287\n{floor('--measured', '287')[1]}```" in DOCS.read_text(encoding="utf-8")
+
+
+def test_slots_of_nic_and_gpu_are_said_apart(floor):
+    gb300 = ["--nodes", "8", "--gpus-per-node", "4", "--rails", "8", "--link-gbps", "400"]
+    gb300 += ["--gpu", "GB300", "--measured", "180"]
+    assert floor(fabric=gb300)[0] == ExitCode.FAILED
+    assert floor("--pcie", "5x16", fabric=gb300)[0] == ExitCode.OK
+    _, said, _ = floor("--pcie", "5x16,6x16", "--cards", "4", "--json", fabric=gb300)
+    found = json.loads(said)
+    assert (found["nic_slot"], found["gpu_slot"]) == ("PCIe 5.0 x16", "PCIe 6.0 x16")
+    assert found["ceiling_gb_s"] == pytest.approx(230, abs=1)
+    assert floor("--pcie", "5x16,7x16")[0] == ExitCode.USAGE

@@ -112,3 +112,26 @@ def test_uplink_that_data_to_the_gpu_does_not_pass(suite, fleet, nodes, changed,
     assert said(suite, fleet, nodes, changed)[0][0] == "passed"
     changed.remove("/sys/bus/pci/devices/0000:19:00.0")
     assert said(suite, fleet, nodes, changed)[0][0] == "failed"
+
+
+def test_two_hdr_ports_of_one_card_of_pcie_4(suite, fleet, nodes, changed):
+    """As a public report of a ConnectX-6 VPI has them: both ports reached what one alone did."""
+    rails = tuple(replace(each, link_gbps=200) for each in on_one_card(fleet, changed))
+    for address in (WAY[-1], "0000:18:00.1"):
+        for name in ("current", "max"):
+            path = f"/sys/bus/pci/devices/{address}/{name}_link_speed"
+            changed.put(path, "16.0 GT/s PCIe\n")
+    found = said(suite, fleet, nodes, changed, rails=rails)
+    assert [state for state, _ in found] == ["failed", "failed"]
+    assert "230 Gb/s of data, expected 400 Gb/s of rails 0, 1" in found[0][1]
+
+
+def test_port_of_200g_over_two_slots_of_four_lanes(suite, fleet, nodes, changed):
+    """As GB10 has its ConnectX-7: four RDMA devices of one card, in two PCI domains."""
+    two_slots(changed)
+    for name in ("current", "max"):
+        changed.put(f"{FUNCTION}/{name}_link_width", "4\n")
+    first, second = fleet.nodes[0].rails
+    found = said(suite, fleet, nodes, changed, rails=(replace(first, link_gbps=200), second))
+    assert [state for state, _ in found] == ["error", "passed"]
+    assert "its card is in a second slot, too" in found[0][1]
