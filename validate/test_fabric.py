@@ -12,7 +12,7 @@ from rdmaprov.facts.processors import processors
 from rdmaprov.facts.text import Files, read_files
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.inventory.model import Interface
-from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, needs_ipoib, not_applicable
+from rdmaprov.validate.verdict import AFTER_REBOOT, RUNNING, Setting, needs_ipoib, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -202,43 +202,36 @@ def test_arp_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
 def test_neighbor_tables_running(host: Host, node: Node) -> None:
     """The kernel's neighbor tables hold all nodes in the rails' subnets."""
     files = read_files(host, *_TABLES)
-    for path, wanted in _tables(node, files).items():
-        seen = files.number(path)
-        if seen < wanted:
-            Setting(node, "", _name(path), "fabric_neighbor_entries", where=path).reject(
-                seen, f"{wanted} or more"
-            )
+    for path, least in _tables(node, files).items():
+        _at_least(node, path, files.must(path), least, path, RUNNING)
 
 
 def test_neighbor_tables_after_reboot(host: Host, node: Node) -> None:
     """The next boot makes the kernel's neighbor tables as large."""
     at_boot = sysctl.at_boot(read_files(host, *sysctl.PATHS))
-    for path, wanted in _tables(node, read_files(host, *_TABLES)).items():
-        seen, file = at_boot.get(path, (None, ", ".join(sysctl.DIRECTORIES)))
-        if seen is None or not seen.isdigit() or int(seen) < wanted:
-            Setting(
-                node,
-                "",
-                _name(path),
-                "fabric_neighbor_entries",
-                where=file,
-                truth=AFTER_REBOOT,
-            ).reject(seen, f"{wanted} or more")
+    for path, least in _tables(node, read_files(host, *_TABLES)).items():
+        seen, file = at_boot.get(path, ("", ", ".join(sysctl.DIRECTORIES)))
+        _at_least(node, path, seen, least, file, AFTER_REBOOT)
 
 
 def _tables(node: Node, files: Files) -> dict[str, int]:
     """Return the kernel's files and the least that they must have; no IPv6 where it is off."""
     needs_ipoib(node)
     entries = node.get("fabric_neighbor_entries")
-    if not entries:
-        not_applicable("fabric_neighbor_entries: 0")
     has_ipv6 = any(path.startswith("/proc/sys/net/ipv6") for path in files.texts)
-    own = {path: entries * factor for path, factor in zip(_TABLES, (1, 2, 4) * 2, strict=True)}
-    return {path: least for path, least in own.items() if has_ipv6 or "ipv4" in path}
+    return {
+        path: entries * factor
+        for path, factor in zip(_TABLES, (1, 2, 4) * 2, strict=True)
+        if entries and (has_ipv6 or "ipv4" in path)
+    } or not_applicable("fabric_neighbor_entries: 0")
 
 
-def _name(path: str) -> str:
-    return path.removeprefix("/proc/sys/").replace("/", ".")
+def _at_least(node: Node, path: str, seen: str, least: int, where: str, truth: str) -> None:
+    if not seen.isdigit() or int(seen) < least:
+        name = path.removeprefix("/proc/sys/").replace("/", ".")
+        Setting(node, "", name, "fabric_neighbor_entries", where=where, truth=truth).reject(
+            seen or None, f"{least} or more"
+        )
 
 
 def test_node_has_its_gpus(host: Host, node: Node) -> None:

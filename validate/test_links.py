@@ -26,7 +26,7 @@ _BIT_ERROR_RATIO = 1e-12
 _CHANGES_AT_START, _CHANGES_A_DAY = 10, 2
 # Disciplines that drop, delay or hold back; those that only order or spread are the kernel's own.
 # Linux drivers/infiniband/hw/mlx5/data_direct.c
-_DATA_DIRECT = ("0x15b3", "0x2100")
+_DATA_DIRECT = "pci:v000015B3d00002100"
 _SHAPERS = ("netem", "tbf", "htb", "hfsc", "cbq", "cake")
 
 
@@ -205,10 +205,7 @@ def _loads(here: Devices, node: Node) -> dict[str, dict[int, float]]:
 
 
 def _is_passed_by(host: Host, here: Devices, hop: pci_links.Hop, gbps: float) -> bool:
-    """Return whether a switch's own uplink is slow by design, and RDMA to a GPU does not pass it.
-
-    The uplinks of switches inside of ConnectX-8 and of some servers show 16 GT/s x1 or 5 GT/s x16.
-    """
+    """Return whether it is a switch's uplink, slow by design, that RDMA to a GPU does not pass."""
     if hop.most.payload_gbps >= gbps:
         return False
     gpus = pci.Functions.read(host).gpus()
@@ -217,15 +214,10 @@ def _is_passed_by(host: Host, here: Devices, hop: pci_links.Hop, gbps: float) ->
 
 def _require_one_way(host: Host, here: Devices, port: Port) -> None:
     """Raise CouldNotTell for a card that may have a second way to memory, beside its slot."""
-    files = read_files(
-        host,
-        *(f"{devices.PCI}/*/{name}" for name in ("vendor", "device")),
-        f"{devices.INFINIBAND}/*/sys_image_guid",
-        quiet=True,
-    )
-    for match, device in files.matching(devices.PCI + r"/([^/]+)/device"):
-        vendor = files.texts.get(f"{devices.PCI}/{match[1]}/vendor", "").strip()
-        if (vendor, device) == _DATA_DIRECT:
+    guids = f"{devices.INFINIBAND}/*/sys_image_guid"
+    files = read_files(host, f"{devices.PCI}/*/modalias", guids, quiet=True)
+    for match, alias in files.matching(devices.PCI + r"/([^/]+)/modalias"):
+        if alias.startswith(_DATA_DIRECT):
             raise CouldNotTell(f"{port.label}: {match[1]} is a Data Direct way past the slot")
     card = files.value(f"{devices.INFINIBAND}/{port.rdma}/sys_image_guid")
     slot = _slot(rails.way_to(here, port))

@@ -118,25 +118,17 @@ def test_version_is_the_sites(host: Host, node: Node) -> None:
     if "nccl_version" not in node.written:
         not_applicable("the site does not state nccl_version")
     python = software.python_of(node)
-    seen, where = None, "dpkg -l libnccl2"
-    if python and software.is_program(host, python):
-        wheels = software.python_packages(host, python, _WHEELS)
-        seen, where = next(filter(None, wheels.values()), None), f"{python} -m pip list"
-    if seen is None and (package := software.packages(host).get("libnccl2")):
-        seen, where = package.version, "dpkg -l libnccl2"
+    there = bool(python) and software.is_program(host, python)
+    wheels = software.python_packages(host, python, _WHEELS) if there else {}
+    package = software.packages(host).get("libnccl2")
+    seen = next(filter(None, wheels.values()), package.version if package else None)
     if seen is None and not python:
         not_applicable("the node has no NCCL of its own: jobs bring theirs, such as in an image")
-    if seen is None and software.is_program(host, python):
+    if seen is None and there:
         raise CouldNotTell(f"{python} has none of {', '.join(_WHEELS)}, and there is no libnccl2")
-    if seen is None or not f"{re.split('[-+]', seen)[0]}.".startswith(f"{wanted}."):
-        Setting(
-            node,
-            "",
-            "NCCL",
-            "nccl_version",
-            where=where,
-            look=f"{where}, then correct nccl_version or torch_runtime_requirements",
-        ).reject(seen, wanted)
+    if not re.match(rf"{re.escape(wanted)}(?!\d)", seen or ""):
+        where = f"{python} -m pip list; dpkg -l libnccl2"
+        Setting(node, "", "NCCL", "nccl_version", where=where, look=where).reject(seen, wanted)
 
 
 def test_traffic_class_is_the_fabrics(host: Host, node: Node) -> None:

@@ -43,6 +43,7 @@ ARGUMENTS: dict[str, Any] = {
     "ipoib_mode": "keep",
     "source_routing": True,
     "routing_table_base": 1000,
+    "neighbor_entries": 0,
     "link_manager": "ifupdown",
     "guard_allowed_netdevs": [],
     "guard_revert_s": 60,

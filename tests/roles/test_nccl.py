@@ -115,7 +115,7 @@ def test_index_of_another_addresss_gid_is_refused(node: FakeMachine, gid: str):
     rails = [{"netdev": "ens1", "address": "198.18.0.1/24"}, {"pci": "0000:29:00.0"}]
     path = "/sys/class/infiniband/rocep24s0/ports/1/gids/1"
     node.put(path, gid)
-    with pytest.raises(Refused, match=r"rocep24s0: GID 1 is .*gids/1\), expected 198\.18\.0\.1"):
+    with pytest.raises(Refused, match=r"rocep24s0/.*gids/1 is .*, expected 198\.18\.0\.1"):
         converge(node, nccl, arguments(rails=rails, ib_gid_index=1), check=True)
     node.put(path, "0000:0000:0000:0000:0000:ffff:c612:0001")
     converge(node, nccl, arguments(rails=rails, ib_gid_index=1), check=True)

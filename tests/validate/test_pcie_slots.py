@@ -70,7 +70,7 @@ def half(changed: FakeNode) -> None:
 def data_direct(changed: FakeNode) -> None:
     half(changed)
     place = function(changed, ("0000:90:01.0", "0000:91:00.0"), 0, "0x15b3", "0x080100")
-    changed.put(f"{place}/device", "0x2100\n")
+    changed.put(f"{place}/modalias", "pci:v000015B3d00002100sv000015B3sd00000208bc08sc01i00\n")
 
 
 def two_slots(changed: FakeNode) -> None:

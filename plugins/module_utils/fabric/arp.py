@@ -7,8 +7,6 @@ IPv6 needs nothing: neighbours are answered by the device that has the address.
 
 from __future__ import annotations
 
-from functools import partial
-
 from .. import sysctl
 from ..machine import Machine
 from ..plan import RUNNING, Change, Plan, Refused
@@ -35,40 +33,30 @@ def plan_arp(plan: Plan, rails: list[Rail], entries: int = 0) -> None:
     """
     tables = _tables(plan.machine, entries)
     text = _text(rails, tables)
-    _require_last(plan.machine, rails, text)
-    _require_tables(plan.machine, tables, text)
+    _require_last(plan.machine, rails, text, tables)
     for key, wanted in tables.items():
-        path = sysctl.path_of(key)
-        seen = plan.machine.value(path) or ""
-        if seen != wanted:
-            change = Change(RUNNING, "neighbor table", key.replace("/", "."), seen, wanted)
-            plan.add(change, partial(plan.machine.set, path, wanted))
+        _plan_running(plan, "neighbor table", key, key.replace("/", "."), wanted)
     for rail in rails:
         for name, (wanted, _) in SETTINGS.items():
-            _plan_running(plan, rail, name, wanted)
+            _plan_running(plan, rail.netdev, _key(rail.netdev, name), name, wanted)
     if rails or tables:
         plan.file(OWN_FILE, text)
     else:
         plan.absent(OWN_FILE)
 
 
-def _plan_running(plan: Plan, rail: Rail, name: str, wanted: str) -> None:
-    path = sysctl.path_of(_key(rail.netdev, name))
+def _plan_running(plan: Plan, device: str, key: str, name: str, wanted: str) -> None:
+    path = sysctl.path_of(key)
     seen = plan.machine.value(path)
     if seen == wanted:
         return
-    key = _key(rail.netdev, name)
     undo = [["sysctl", "-q", "-w", f"{key}={seen}"]]
-    change = Change(RUNNING, rail.netdev, name, seen or "unknown", wanted)
+    change = Change(RUNNING, device, name, seen or "unknown", wanted)
     plan.add(change, lambda: plan.machine.set(path, wanted), undo)
 
 
 def _tables(machine: Machine, entries: int) -> dict[str, str]:
-    """Return sysctl's names and the sizes of the neighbor tables; a larger one stays.
-
-    They are the kernel's, for all network devices together (arp(7)). Below gc_thresh1 nothing is
-    removed, above gc_thresh2 for 5 s at most, and gc_thresh3 is the end.
-    """
+    """Return by sysctl's name the sizes of the neighbor tables (arp(7)); a larger one stays."""
     found = {}
     for family in ("ipv4", "ipv6"):
         for number, factor in ((1, 1), (2, 2), (3, 4)):
@@ -77,18 +65,6 @@ def _tables(machine: Machine, entries: int) -> dict[str, str]:
             if entries and seen is not None and seen.isdigit():
                 found[key] = str(max(entries * factor, int(seen)))
     return found
-
-
-def _require_tables(machine: Machine, tables: dict[str, str], text: str) -> None:
-    """Refuse a later file that makes a neighbor table smaller at each boot."""
-    found = sysctl.at_boot(machine, {OWN_FILE: text})
-    for key, wanted in tables.items():
-        last = found[sysctl.path_of(key)]
-        if not last.value.isdigit() or int(last.value) < int(wanted):
-            raise Refused(
-                f"{last.file}:{last.line}: sets {key} to {last.value} at boot, after {OWN_FILE}; "
-                f"expected {wanted} or more. Remove that line, or lower fabric_neighbor_entries"
-            )
 
 
 def _key(netdev: str, name: str) -> str:
@@ -106,14 +82,16 @@ def _text(rails: list[Rail], tables: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _require_last(machine: Machine, rails: list[Rail], text: str) -> None:
-    """Refuse a later file that sets one of these otherwise at each boot."""
+def _require_last(machine: Machine, rails: list[Rail], text: str, tables: dict[str, str]) -> None:
+    """Refuse a later file that sets one of these otherwise at each boot, or a table smaller."""
     found = sysctl.at_boot(machine, {OWN_FILE: text})
-    for rail in rails:
-        for name, (wanted, _) in SETTINGS.items():
-            last = found[sysctl.path_of(_key(rail.netdev, name))]
-            if last.value != wanted:
-                raise Refused(
-                    f"{last.file}:{last.line}: sets {_key(rail.netdev, name)} to {last.value} at "
-                    f"boot, after {OWN_FILE}; expected {wanted}. Remove that line"
-                )
+    values = {name: wanted for name, (wanted, _) in SETTINGS.items()}
+    own = {_key(rail.netdev, name): values[name] for rail in rails for name in values}
+    for key, wanted in {**own, **tables}.items():
+        last = found[sysctl.path_of(key)]
+        is_larger = key in tables and last.value.isdigit() and int(last.value) > int(wanted)
+        if last.value != wanted and not is_larger:
+            raise Refused(
+                f"{last.file}:{last.line}: sets {key} to {last.value} at boot, after {OWN_FILE}; "
+                f"expected {wanted}. Remove that line"
+            )

@@ -166,11 +166,9 @@ def _gid(
         found = {"NCCL_IB_GID_INDEX": _number(arguments, "ib_gid_index", 255)}
         compute = [each for each in arguments["rails"] if each.get("use") != "storage"]
         addresses = [str(each.get("address") or "").partition("/")[0] for each in compute]
-        if len(addresses) != len(hcas):
-            addresses = [""] * len(hcas)  # `rdmaprov check` refuses that
         for hca, address in zip(hcas, addresses):  # noqa: B905 - Python 3.8
             _require_roce_v2(machine, hca, index)
-            _require_own(machine, hca, index, address)
+            _require_own(machine, f"{_INFINIBAND}/{hca}/ports/1/gids/{index}", address)
         return found
     if version < _CHOOSES_GID:
         raise Refused(
@@ -202,17 +200,13 @@ def _require_roce_v2(machine: Machine, hca: str, index: int) -> None:
         )
 
 
-def _require_own(machine: Machine, hca: str, index: int, address: str) -> None:
+def _require_own(machine: Machine, path: str, address: str) -> None:
     """Refuse the GID of another address than the rail's: RDMA would leave in that one's name."""
-    path = f"{_INFINIBAND}/{hca}/ports/1/gids/{index}"
-    seen = machine.value(path)
-    if not address or seen is None:
-        return
-    gid, wanted = ipaddress.IPv6Address(seen), ipaddress.ip_address(address)
-    if wanted not in (gid, gid.ipv4_mapped):
+    gid = ipaddress.IPv6Address(machine.value(path) or 0)
+    if address and int(gid) and ipaddress.ip_address(address) not in (gid, gid.ipv4_mapped):
         raise Refused(
-            f"{hca}: GID {index} is {gid.ipv4_mapped or gid} ({path}), expected {address}: write "
-            "another nccl_ib_gid_index, or remove it, and NCCL 2.21 and later choose by the address"
+            f"{path} is {gid.ipv4_mapped or gid}, expected {address}: write another "
+            "nccl_ib_gid_index, or remove it, and NCCL 2.21 and later choose by the address"
         )
 
 

@@ -49,17 +49,6 @@ def slot_like(gt_s: float, lanes: int) -> Slot | None:
     return Slot(generation, lanes) if generation and lanes in {1, 2, 4, 8, 16} else None
 
 
-def parse_slots(text: str) -> tuple[Slot, Slot]:
-    """Return the slots of NIC and GPU that a text such as `5x16` or `5x16,6x16` means.
-
-    Raises:
-        FabricError: the text means none.
-
-    """
-    nic, _, gpu = text.partition(",")
-    return parse_slot(nic), parse_slot(gpu or nic)
-
-
 def parse_slot(text: str) -> Slot:
     """Return the slot that a text such as `5x16` means.
 

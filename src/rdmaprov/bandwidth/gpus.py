@@ -55,11 +55,6 @@ def slot_of(names: Collection[str]) -> Slot | None:
     return found.pop() if len(found) == 1 else None
 
 
-def is_beside_grace(names: Collection[str]) -> bool:
-    """Return whether GPUs reach NICs by NVLink-C2C, so that their PCIe link says nothing."""
-    return bool(names) and all(re.search(r"\b(GH200|GB[23]00)\b", name) for name in names)
-
-
 def intra_node(names: Collection[str], slot: Slot) -> IntraNode | None:
     """Return what the weakest of some GPUs reaches inside its node; None: no GPU is known.
 

@@ -103,14 +103,10 @@ def controller_note(nodes: int, root: Path = Path("/")) -> str:
     try:
         size = int((root / path).read_text(encoding="ascii"))
     except (OSError, ValueError):
-        return ""
-    if size >= 2 * nodes:
-        return ""
-    return (
-        f"note: this machine's neighbor table holds {size} entries (/{path}), expected "
-        f"{2 * nodes} or more where the {nodes} nodes are in its own subnet. Run here: sysctl -w "
-        f"net.ipv4.neigh.default.gc_thresh3={4 * nodes}"
-    )
+        size = 2 * nodes  # not Linux, or a namespace
+    said = f"note: this machine's neighbor table holds {size} entries (/{path}), fewer than twice "
+    said += f"the nodes. If they are in its subnet, run: sysctl -w {path[9:]}={4 * nodes}"
+    return said if size < 2 * nodes else ""
 
 
 def show_waived(waived: list[Waived], mask: Mask) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from rdmaprov.bandwidth import ceiling, gpus
-from rdmaprov.bandwidth.fabric import Fabric, parse_slots
+from rdmaprov.bandwidth.fabric import Fabric, parse_slot
 from rdmaprov.bandwidth.floor import derive, judge
 from rdmaprov.bandwidth.floor_model import FloorVerdict, Judgement
 from rdmaprov.bandwidth.rates import format_gb_s
@@ -50,7 +50,6 @@ from rdmaprov.exit_codes import ExitCode
     metavar="NIC[,GPU]",
     help="PCIe slots of a NIC and of a GPU, such as 5x16,6x16; one is of both.",
 )
-@click.option("--cards", type=int, default=0, help="NICs that the rails of a node are on.")
 @click.option(
     "--nvlink-nodes",
     type=int,
@@ -78,7 +77,6 @@ def floor(
     measured: float | None,
     algorithm: str,
     pcie: str | None,
-    cards: int,
     nvlink_nodes: int,
     intra_node: float | None,
     gpu: str | None,
@@ -91,18 +89,17 @@ def floor(
     the links can carry is judged impossible. Without --algorithm, the floor is the lowest of
     the algorithms that NCCL could choose.
     """
-    nic_slot, gpu_slot = parse_slots(pcie) if pcie else (None, gpus.slot_of([gpu or ""]))
+    nic, _, own = (pcie or "").partition(",")
     fabric = Fabric(
         nodes,
         gpus_per_node,
         rails,
         link_gbps,
         oversubscription,
-        nic_slot,
+        parse_slot(nic) if nic else None,
         nvlink_nodes,
         intra_node,
-        gpu_pcie=gpu_slot,
-        cards=cards,
+        gpu_pcie=parse_slot(own or nic) if pcie else gpus.slot_of([gpu or ""]),
     )
     if gpu and intra_node is None and (known := gpus.intra_node([gpu], fabric.gpu_slot)):
         fabric = replace(fabric, intra_node_gb_s=known.gb_s, intra_node_by=known.algorithm)

@@ -7,13 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from rdmaprov.bandwidth.fabric import Slot
 from rdmaprov.contract.nccl import RDMA_NAME
 from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory.model import Interface, Node, Rail
 
 _RAILS = "fabric_rails"
-_LARGEST_SLOT = Slot(6, 16)
 PLAN = "NVIDIA DGX SuperPOD reference architecture: rail-optimised compute fabric"
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _NETDEV = re.compile(r"[^\s/:]{1,15}")
@@ -165,19 +163,6 @@ def _overlaps(node: Node) -> Iterator[Violation]:
                 yield Violation(_RAILS, message, remedy, (index, "address"))
 
 
-def _slots(node: Node) -> Iterator[Violation]:
-    cards: dict[str, list[Rail]] = {}
-    for rail in node.rails:
-        if rail.pci:
-            cards.setdefault(rail.pci.rpartition(".")[0], []).append(rail)
-    for card, own in cards.items():
-        gbps = sum(node.link_gbps(rail) for rail in own)
-        if gbps > _LARGEST_SLOT.gb_s * 8:
-            message = f"{gbps} Gb/s of {card} are more than {_LARGEST_SLOT} carries"
-            remedy = "correct pci or the rails' rates"
-            yield Violation(_RAILS, message, remedy, (own[-1].index, "pci"))
-
-
 def _switch_ports(node: Node) -> Iterator[Violation]:
     for rail in node.rails:
         if rail.switch_port and not rail.leaf:
@@ -202,7 +187,5 @@ RULES = (
          PLAN, _storage_last),
     Rule("rails.switch-port", "A rail's switch port is a port of its leaf.",
          "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis", _switch_ports),
-    Rule("rails.slot", "The slot of a card carries all of its rails at once; `rdmaprov validate` "
-         "reads it.", "PCI Express base specification", _slots),
     Rule("rails.overlap", "The subnets of a node's rails do not overlap.", PLAN, _overlaps),
 )  # fmt: skip

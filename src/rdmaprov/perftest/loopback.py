@@ -74,13 +74,8 @@ def slot_gb_s(link: Link) -> float:
 def degraded(path: Sequence[Hop], *, may_idle: bool = False) -> str:
     """Return which link runs below what its ends can do, empty if none does.
 
-    A device that idles may have slowed its link, and speeds it up under load: GPUs at any rate, and
-    2.5 GT/s is no rate of a NIC's that failed to train. Lanes are not given up.
-
-    Args:
-        path: the links to a device, as they were before the test.
-        may_idle: whether it is a GPU's.
-
+    A GPU that idles has slowed its link, and 2.5 GT/s is no rate of a NIC's that failed to train:
+    both speed up under load. Lanes are not given up.
     """
     slow = [
         hop

@@ -108,15 +108,7 @@ def fabric_of(site: GateSite, ran: JobRun, intra_node_gb_s: float = 0.0) -> Fabr
 
 
 def with_gpus(site: GateSite, fabric: Fabric, intra_node_gb_s: float) -> Fabric:
-    """Return a fabric with what the GPUs of a node reach alone."""
-    alone = gpus_alone(site, fabric, intra_node_gb_s)
-    if alone is None:
-        return fabric
-    return replace(fabric, intra_node_gb_s=alone.gb_s, intra_node_by=alone.algorithm)
-
-
-def gpus_alone(site: GateSite, fabric: Fabric, intra_node_gb_s: float) -> IntraNode | None:
-    """Return what the GPUs of a node reach alone, as measured, else as published; None: unknown."""
+    """Return a fabric with what the GPUs of a node reach alone, as measured, else as published."""
     names = {
         str(gpu["name"])
         for node in site.nodes
@@ -125,8 +117,10 @@ def gpus_alone(site: GateSite, fabric: Fabric, intra_node_gb_s: float) -> IntraN
     }
     alone = intra_node(names, fabric.gpu_slot)
     if intra_node_gb_s:
-        return IntraNode(intra_node_gb_s, alone.algorithm if alone else "")
-    return alone
+        alone = IntraNode(intra_node_gb_s, alone.algorithm if alone else "")
+    if alone is None:
+        return fabric
+    return replace(fabric, intra_node_gb_s=alone.gb_s, intra_node_by=alone.algorithm)
 
 
 def uses_mnnvl(ran: JobRun) -> bool:

@@ -71,10 +71,7 @@ def torch_versions(python):
 
 
 def read_slots(identity):
-    """Return the last link of the way to each rail and GPU, and whether a NIC has Data Direct.
-
-    A hypervisor's links are its own, and a rail over several slots has none.
-    """
+    """Return the last links of rails and GPUs, none of guests, and whether there is Data Direct."""
     if " hypervisor" in read("/proc/cpuinfo"):
         return {"rails": [[] for _ in identity["rails"]], "gpus": [], "direct": False}
     rails = []
@@ -85,19 +82,14 @@ def read_slots(identity):
         one = len({tuple(way[:-1]) for way in ways}) == 1
         rails.append(hops(ways[0][-2:]) if one else [])
     gpus = [pci_path("/", PCI, each["pci"])[-2:] for each in identity["gpus"]]
-    devices = [
-        (read("/", PCI, each, "vendor"), read("/", PCI, each, "device")) for each in names("/", PCI)
-    ]
-    # Linux drivers/infiniband/hw/mlx5/data_direct.c
-    direct = ("0x15b3", "0x2100") in devices
+    # 15b3:2100 in Linux drivers/infiniband/hw/mlx5/data_direct.c
+    devices = [read("/", PCI, each, "modalias") for each in names("/", PCI)]
+    direct = any(each.startswith("pci:v000015B3d00002100") for each in devices)
     return {"rails": rails, "gpus": [hops(way) for way in gpus], "direct": direct}
 
 
 def neighbor_overflows():
-    """Return how often the neighbor tables were full since boot, by table; the kernel counts hex.
-
-    A row is of a processor, and the columns are those of the first line (net/core/neighbour.c).
-    """
+    """Return how often neighbor tables were full: a row is of a processor, in hexadecimal."""
     found = {}
     for table in ("arp_cache", "ndisc_cache"):
         rows = [line.split() for line in read("/proc/net/stat", table).splitlines()]

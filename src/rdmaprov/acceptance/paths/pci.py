@@ -12,7 +12,7 @@ from typing import Any
 
 from rdmaprov.acceptance.paths.survey import NodeSurvey
 from rdmaprov.bandwidth.fabric import Fabric, Slot, slot_like
-from rdmaprov.bandwidth.gpus import is_beside_grace, slot_of
+from rdmaprov.bandwidth.gpus import slot_of
 from rdmaprov.boundary import Document
 from rdmaprov.facts.pci_links import Hop, Link, pair_hops
 from rdmaprov.inventory import Node
@@ -45,16 +45,10 @@ def _links(texts: Sequence[str]) -> tuple[Link, Link] | None:
 def with_slots(fabric: Fabric, nodes: Sequence[Node], facts: Mapping[str, Document]) -> Fabric:
     """Return a fabric with the slots that most of its cards and GPUs have, by what links can do.
 
-    A NIC that is joined to its GPU by PCIe 6 or Data Direct has another way than its own slot.
-
-    Args:
-        fabric: of the nodes.
-        nodes: that take part.
-        facts: of the preflight, by node.
-
+    A NIC that is joined to its GPU by PCIe 6 or Data Direct has another way than its own slot, and
+    what nodes show of GPUs beside Grace is not the way of their data.
     """
-    rails, gpus, cards = [], [], []
-    direct = False
+    rails, gpus, cards, direct = [], [], [], False
     for node in nodes:
         said = facts[node.name].get("slots", {"rails": [], "gpus": [], "direct": False})
         own = said["rails"][: len(node.compute_rails)]
@@ -63,12 +57,10 @@ def with_slots(fabric: Fabric, nodes: Sequence[Node], facts: Mapping[str, Docume
         gpus += [_slot(path) for path in said["gpus"]]
         direct |= said["direct"]
     names = {str(gpu.get("name")) for node in nodes for gpu in facts[node.name]["gpus"]["gpus"]}
-    named = slot_of(names)
-    gpu_slot = named if is_beside_grace(names) else _most_common(gpus) or named
-    nic = None if direct or (gpu_slot and gpu_slot.generation > 5) else _most_common(rails)
-    return replace(
-        fabric, pcie=nic, gpu_pcie=gpu_slot, cards=Counter(cards).most_common(1)[0][0] if nic else 0
-    )
+    gpu = named if (named := slot_of(names)) == Slot(6, 16) else _most_common(gpus) or named
+    nic = None if direct or (gpu and gpu.generation > 5) else _most_common(rails)
+    count = Counter(cards).most_common(1)[0][0] if nic else 0
+    return replace(fabric, pcie=nic, gpu_pcie=gpu, cards=count)
 
 
 def _slot(path: Sequence[Mapping[str, Any]]) -> Slot | None:
