@@ -125,8 +125,8 @@ class Fabric:
     def rail_gb_s(self) -> float:
         """Return what one rail carries in each direction, in GB/s."""
         line = self.link_gbps / 8
-        cards = self.cards or self.rails
-        return min(line, self.pcie.gb_s * cards / self.rails) if self.pcie else line
+        share = (self.cards or self.rails) / self.rails
+        return min(line, self.pcie.gb_s * share) if self.pcie else line
 
     @property
     def node_gb_s(self) -> float:

@@ -60,16 +60,12 @@ def _separate_subnets(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]
                 yield node, Violation(_RAILS, message, remedy, (rail.index, "address"))
 
 
-# Half of gc_thresh3 as the kernel has it, which is for all network devices together (arp(7)).
-_KERNELS_ENTRIES = 512
-
-
 def _neighbors(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
     members = Counter(r.address.network for n in nodes for r in n.rails if r.address is not None)
     for node in nodes:
         need = sum(members[rail.address.network] - 1 for rail in node.rails if rail.address)
         entries = node.get("fabric_neighbor_entries")
-        held = _KERNELS_ENTRIES if entries == 0 else entries
+        held = 512 if entries == 0 else entries  # half of the kernel's gc_thresh3
         if isinstance(held, int) and need > held:
             message = f"{held} are too few for {need} neighbors in the subnets of the node's rails"
             yield node, Violation("fabric_neighbor_entries", message, f"write {2 * need}")

@@ -86,6 +86,7 @@ def counters(rails: int) -> Check:
 
 def preflight(rails: int) -> Check:
     """Check the preflight of a node with this number of rails."""
+    slots = {"rails": list_of(_HOPS, rails, least=rails), "gpus": list_of(_HOPS, 64)}
     return fields(
         {
             **_counted(rails),
@@ -98,13 +99,7 @@ def preflight(rails: int) -> Check:
             "boot_id": text(r"[0-9a-f-]{0,36}", 36),
             "socket_ifname": text(most=256),
             "identity": identity(rails),
-            "slots": fields(
-                {
-                    "rails": list_of(_HOPS, rails, least=rails),
-                    "gpus": list_of(_HOPS, 64),
-                    "direct": boolean,
-                }
-            ),
+            "slots": fields({**slots, "direct": boolean}),
         },
         optional=["runs", "boot_id", "socket_ifname", "identity", "slots", "overflows"],
     )

@@ -19,17 +19,7 @@ import subprocess
 import sys
 import time
 
-from rdmaprov.node.devices import (
-    NET,
-    PCI,
-    addresses,
-    below,
-    hops,
-    names,
-    pci_path,
-    rail_devices,
-    read,
-)
+from rdmaprov.node.devices import addresses, below, hops, names, pci_path, rail_devices, read
 from rdmaprov.node.gpus import read_gpus, read_processes
 from rdmaprov.node.identity import read_identity
 
@@ -77,13 +67,15 @@ def read_slots(identity):
     rails = []
     for each in identity["rails"]:
         lower = below("/", each["netdev"]) if each["netdev"] else []
-        ways = [pci_path("/", NET, port, "device") for port in lower]
-        ways = ways or [pci_path("/", PCI, each["pci"])]
+        ways = [pci_path("/sys/class/net", port, "device") for port in lower]
+        ways = ways or [pci_path("/sys/bus/pci/devices", each["pci"])]
         one = len({tuple(way[:-1]) for way in ways}) == 1
         rails.append(hops(ways[0][-2:]) if one else [])
-    gpus = [pci_path("/", PCI, each["pci"])[-2:] for each in identity["gpus"]]
+    gpus = [pci_path("/sys/bus/pci/devices", each["pci"])[-2:] for each in identity["gpus"]]
     # 15b3:2100 in Linux drivers/infiniband/hw/mlx5/data_direct.c
-    devices = [read("/", PCI, each, "modalias") for each in names("/", PCI)]
+    devices = [
+        read("/sys/bus/pci/devices", each, "modalias") for each in names("/sys/bus/pci/devices")
+    ]
     direct = any(each.startswith("pci:v000015B3d00002100") for each in devices)
     return {"rails": rails, "gpus": [hops(way) for way in gpus], "direct": direct}
 

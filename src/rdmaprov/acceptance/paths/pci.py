@@ -43,11 +43,7 @@ def _links(texts: Sequence[str]) -> tuple[Link, Link] | None:
 
 
 def with_slots(fabric: Fabric, nodes: Sequence[Node], facts: Mapping[str, Document]) -> Fabric:
-    """Return a fabric with the slots that most of its cards and GPUs have, by what links can do.
-
-    A NIC that is joined to its GPU by PCIe 6 or Data Direct has another way than its own slot, and
-    what nodes show of GPUs beside Grace is not the way of their data.
-    """
+    """Return a fabric with the slots that most of its cards and GPUs have, by what links can do."""
     rails, gpus, cards, direct = [], [], [], False
     for node in nodes:
         said = facts[node.name].get("slots", {"rails": [], "gpus": [], "direct": False})
@@ -58,6 +54,7 @@ def with_slots(fabric: Fabric, nodes: Sequence[Node], facts: Mapping[str, Docume
         direct |= said["direct"]
     names = {str(gpu.get("name")) for node in nodes for gpu in facts[node.name]["gpus"]["gpus"]}
     gpu = named if (named := slot_of(names)) == Slot(6, 16) else _most_common(gpus) or named
+    # Data Direct, and PCIe 6 from NIC to GPU, are ways past the NIC's own slot.
     nic = None if direct or (gpu and gpu.generation > 5) else _most_common(rails)
     count = Counter(cards).most_common(1)[0][0] if nic else 0
     return replace(fabric, pcie=nic, gpu_pcie=gpu, cards=count)

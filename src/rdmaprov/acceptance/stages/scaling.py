@@ -194,8 +194,7 @@ class ScalingStage:
         own = [node for node in self.site.nodes if node.name in group]
         per_node = preflight.gpus_per_node(self.site.facts)
         bare = site_fabric(own, per_node)
-        slotted = with_slots(bare, own, self.site.facts)
-        return with_gpus(self.site, slotted, self.intra_node_gb_s)
+        return with_gpus(self.site, with_slots(bare, own, self.site.facts), self.intra_node_gb_s)
 
     def _judge(self, report: StageReport, plane: str, points: Sequence[ScalePoint]) -> None:
         """Add a plane's curve, and what it shows, to the report."""
