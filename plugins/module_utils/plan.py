@@ -15,6 +15,10 @@ class Refused(NodeError):
     """The node does not fit what the site says, or the site asks for what cannot be."""
 
 
+class Unsupported(NodeError):
+    """The node has a device of a kind that is not supported: what it needs is unknown."""
+
+
 class NotYet(NodeError):
     """What a role needs is not there, and may come with an earlier role."""
 

@@ -9,10 +9,11 @@ from typing import Any
 from .machine import Machine, NodeError
 from .netdevs import below, kind_of, master_of
 from .partitions import interface_of, partition_key
-from .plan import NotYet, Refused
+from .plan import NotYet, Refused, Unsupported
 
 _NET = "/sys/class/net/"
 _INFINIBAND = "/sys/class/infiniband/"
+_VERBS = "/sys/class/infiniband_verbs/"
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 # Linux Documentation/networking/switchdev.rst: pfNvfM and pfNsfM, with cN before for another host.
 _REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
@@ -63,6 +64,7 @@ def find(machine: Machine, described: list[dict[str, Any]]) -> list[Rail]:
     Raises:
         NotYet: a rail's device is not there.
         Refused: it could be several devices, is a part of another, or is another rail's too.
+        Unsupported: its data may be on another port than port 1.
 
     """
     rails: list[Rail] = []
@@ -115,9 +117,11 @@ def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
         netdev = _netdev_of(machine, pci, index) if pci else ""
     if netdev:
         _require_own(machine, netdev, index)
-        rdma, pci = rdma_of(machine, netdev), pci_of(machine, netdev)
+        rdma, pci = rdma or rdma_of(machine, netdev), pci_of(machine, netdev)
     elif not rdma:
         raise NotYet(f"rail {index}: PCI device {pci} has no network device; is its driver loaded?")
+    if rdma:
+        _require_one_port(machine, index, rdma)
     rail = Rail(index, netdev, rdma, pci, entry.get("address") or "", entry.get("gateway") or "")
     if not (netdev and entry.get("ipoib_pkey")):
         return rail
@@ -137,13 +141,63 @@ def _named_by(machine: Machine, index: int, entry: dict[str, Any]) -> tuple[str,
         pci = str(entry["pci"]).lower()
         if not machine.exists("/sys/bus/pci/devices/" + pci):
             raise NotYet(f"rail {index}: there is no PCI device {pci}")
-        named = next((name for name in devices if pci_of_rdma(machine, name) == pci), "")
+        at = [name for name in devices if pci_of_rdma(machine, name) == pci]
+        named = next((name for name in at if not _data_device_of(machine, name)), "")
         layer = _name(machine, f"{_INFINIBAND}{named}/ports/1/link_layer") if named else ""
         return (named if layer == "InfiniBand" else ""), pci
     if named not in devices:
         has = ", ".join(devices) or "none"
         raise NotYet(f"rail {index}: there is no RDMA device {named} ({_INFINIBAND} has {has})")
     return named, pci_of_rdma(machine, named)
+
+
+def _require_one_port(machine: Machine, index: int, rdma: str) -> None:
+    """Require that an RDMA device can be set and read by its port 1."""
+    of, ports = _data_device_of(machine, rdma), machine.names(f"{_INFINIBAND}{rdma}/ports")
+    if of:
+        raise Unsupported(
+            f"rail {index}: {rdma} is the SMI device of {of}, which carries management alone"
+        )
+    if len(ports) > 1 and any(_has_data(machine, f"{_INFINIBAND}{rdma}/ports/{p}") for p in ports):
+        raise Unsupported(
+            f"rail {index}: {rdma} has {len(ports)} ports ({_INFINIBAND}{rdma}/ports), with data "
+            "on others than port 1: a multi-port or multi-plane device, which is not supported"
+        )
+
+
+def _has_data(machine: Machine, port: str) -> bool:
+    """Return whether data may be on others than port 1, by one port of several.
+
+    In switchdev mode, further ports are representors, or nobody's, and down. Port 1 of RoCE without
+    a network device is not where the data is.
+    """
+    netdev, is_first = _name(machine, port + "/gid_attrs/ndevs/0"), port.endswith("/ports/1")
+    if _name(machine, port + "/link_layer") == "InfiniBand":
+        return not is_first
+    if is_first:
+        return not netdev
+    if netdev:
+        return not _REPRESENTOR.fullmatch(_name(machine, f"{_NET}{netdev}/phys_port_name"))
+    return _name(machine, port + "/state").startswith("4:")
+
+
+def _data_device_of(machine: Machine, rdma: str) -> str:
+    """Return the device that an SMI device belongs to, empty for all other devices.
+
+    A card with planes (XDR) has one on the function of its own, with a port for each plane and
+    without uverbs. [Linux drivers/infiniband/core/uverbs_main.c, ib_uverbs_add_one]
+    """
+    pci, devices = pci_of_rdma(machine, rdma), machine.names(_INFINIBAND)
+    others = [each for each in devices if each != rdma and pci_of_rdma(machine, each) == pci]
+    if not pci or not others:
+        return ""
+    verbs = [_name(machine, f"{_VERBS}{each}/ibdev") for each in machine.names(_VERBS)]
+    count = {each: len(machine.names(f"{_INFINIBAND}{each}/ports")) for each in devices}
+    for other in others if rdma not in verbs else ():
+        is_named = "smi" in rdma and "smi" not in other
+        if other in verbs or count[other] < count[rdma] or is_named:
+            return other
+    return ""
 
 
 def _require_own(machine: Machine, netdev: str, index: int) -> None:
@@ -220,7 +274,7 @@ def rdma_of(machine: Machine, netdev: str) -> str:
     is on its first port's function. A VLAN's is that of the device below it, and so is that of a
     bond whose RDMA device has no GID yet, unless its ports have several.
     """
-    devices = machine.names(_INFINIBAND)
+    devices = [n for n in machine.names(_INFINIBAND) if not _data_device_of(machine, n)]
     for name in devices:
         base = _INFINIBAND + name
         # Soft-RoCE has no device of its own: its network device is its parent.

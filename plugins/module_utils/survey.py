@@ -8,7 +8,7 @@ from typing import Any
 
 from . import busy
 from .machine import Machine, NodeError
-from .plan import NotYet, Plan, changes_text
+from .plan import NotYet, Plan, Unsupported, changes_text
 from .roles import ORDER
 
 # Reasons for a reboot that were still there after one, by role: no run reboots for them again.
@@ -34,7 +34,8 @@ def survey(
     Returns:
         "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "interrupts",
         what it "waits" for, and its "notes"; "pending": the roles that must run, in order;
-        "problems": what no run can repair. A role that lacks what an earlier one may bring is
+        "problems": what no run can repair; "unknown": the roles whose problem is a device of a kind
+        that is not supported. A role that lacks what an earlier one may bring is
         pending; if no earlier one is, that is a problem, and so is a reason for a reboot that a
         reboot did not cure.
         "warnings": of all roles. "busy": where a role or the reboot interrupts traffic, who uses
@@ -46,6 +47,7 @@ def survey(
     roles: dict[str, dict[str, Any]] = {}
     pending: list[str] = []
     problems: list[str] = []
+    unknown: list[str] = []
     warnings: list[str] = []
     for name in [name for name in ORDER if name in arguments]:
         entry: dict[str, Any] = _entry(Plan(machine))
@@ -60,6 +62,7 @@ def survey(
                 problems.append(f"{name}: {error}")
         except NodeError as error:
             problems.append(f"{name}: {error}")
+            unknown += [name] if isinstance(error, Unsupported) else []
         else:
             not_cured[name] = _take_out(plan, tried.get(name, []))
             problems += [f"{name}: a reboot did not cure this: {why}" for why in not_cured[name]]
@@ -74,6 +77,7 @@ def survey(
         "roles": roles,
         "pending": pending,
         "problems": problems,
+        "unknown": unknown,
         "warnings": warnings,
         "busy": busy.users(machine) if interruptions(roles) else [],
         "not_cured": {name: reasons for name, reasons in not_cured.items() if reasons},

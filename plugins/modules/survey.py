@@ -74,6 +74,11 @@ problems:
   returned: always
   type: list
   elements: str
+unknown:
+  description: Roles whose problem is a device of a kind that is not supported.
+  returned: always
+  type: list
+  elements: str
 busy:
   description: Who uses the RDMA devices and GPUs, if a role or the reboot interrupts traffic.
   returned: always

@@ -106,6 +106,7 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
         "roles": entries,
         "pending": pending,
         "problems": _texts(raw, "problems"),
+        "unknown": [role for role in _texts(raw, "unknown", []) if role in entries],
         "warnings": _warnings(raw),
         "busy": _texts(raw, "busy", []),
         "boot_id": boot_id,

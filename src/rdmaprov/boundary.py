@@ -153,6 +153,9 @@ def message(value: object) -> str | None:
     return WRONG if any("\ud800" <= each <= "\udfff" for each in value) else RIGHT
 
 
+WHY = text(most=300)  # a sentence for people
+
+
 def plain_text(pattern: str) -> Check:
     """Check a text that is written into a site: it matches a pattern, and is no template."""
     check = text(pattern)

@@ -40,7 +40,8 @@ def _require_kind(machine: Machine, rail: Rail, kind: str) -> None:
     if rail.port and machine.value(path) != hardware:
         raise Refused(
             f"rail {rail.index}: {rail.port} has the hardware type {machine.value(path)}, "
-            f"expected {hardware} for fabric_kind: {kind} ({path}). Correct fabric_kind or the rail"
+            f"expected {hardware} for fabric_kind: {kind} ({path}). Correct fabric_kind or the "
+            "rail; Ethernet for storage beside InfiniBand is no rail: leave it out of fabric_rails"
         )
     path = f"/sys/class/infiniband/{rail.rdma}/ports/1/link_layer"
     if rail.rdma and machine.value(path) != layer:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..bluefield import IDS as BLUEFIELDS
 from ..machine import Machine
 from ..packages import Manager, Offer, Package
+from ..pci import DEVICES
 from ..plan import CONFIGURED, Change, Plan, Refused
 from . import driver, ofed_info, package_names
 from .work import Work, exchange, exchanges
@@ -31,7 +33,8 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
     installed = manager.installed()
     theirs = [name for name, each in installed.items() if package_names.is_vendors_only(each)]
     shared = [name for name, each in installed.items() if package_names.is_shared_from_vendor(each)]
-    lacking = [name for name in manager.rdma_tools() if name not in installed]
+    tools = _tools(machine, manager)
+    lacking = [name for name in tools if name not in installed]
 
     def add(plan: Plan) -> None:
         plan.absent(manager.repository_file)
@@ -53,13 +56,20 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
     return Work(add, bool(theirs), theirs)
 
 
+def _tools(machine: Machine, manager: Manager) -> list[str]:
+    """Return the packages for RDMA; with a BlueField, also what reads its mode."""
+    ids = [machine.value(f"{DEVICES}/{each}/device") for each in machine.names(DEVICES)]
+    is_needed = not set(BLUEFIELDS).isdisjoint(ids) and not machine.has("mlxconfig")
+    return [*manager.rdma_tools(), *(["mstflint"] if is_needed else [])]
+
+
 def _exchange(machine: Machine, manager: Manager, remove: list[str], names: list[str]) -> None:
     """Have the distribution's version of packages; what it does not have goes."""
     offers: dict[str, Offer] = {}
     for offer in manager.distribution(names):
         if not package_names.is_shared_from_vendor(Package(offer.name, offer.version)):
             offers.setdefault(offer.name, offer)
-    lacking = [name for name in manager.rdma_tools() if name in names and name not in offers]
+    lacking = [name for name in _tools(machine, manager) if name in names and name not in offers]
     if lacking:
         raise Refused(
             f"{', '.join(lacking)}: no repository of the node has it; add the "

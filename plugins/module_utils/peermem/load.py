@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..kmod import modprobe, symbols
 from ..machine import CommandFailed, Machine, NodeError
+from ..ofed import dkms
 from ..plan import NotYet
 
 MODULE = "nvidia_peermem"
@@ -99,6 +100,12 @@ def _invalid(machine: Machine) -> str:
 
 
 def _rebuild(machine: Machine) -> str:
+    if not any(each.name.startswith("nvidia") for each in dkms.sources(machine)):
+        return (
+            "DKMS has no sources of the GPU driver: it is precompiled, as the distribution's is "
+            "(modinfo -F filename nvidia). Install its package for DKMS, such as nvidia-dkms-580, "
+            "or write peermem_mode: dmabuf"
+        )
     release = machine.value("/proc/sys/kernel/osrelease")
     version = modprobe.info(machine, MODULE, "-F", "version").strip()
     which = f"nvidia/{version} -k {release}"

@@ -30,7 +30,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     settings, version = arguments["firmware_settings"], arguments["firmware_version"]
     profiles = arguments["firmware_profiles"]
     if settings or version or profiles:
-        rails, kind = find(machine, arguments["rails"]), arguments["kind"]
+        rails, kind = find(machine, arguments["rails"]), arguments.get("kind", "roce")
         nic_firmware.add(plan, rails, settings, version, profiles, kind)
     at_load = _running(plan, wanted)
     _plan_file(plan, wanted, text)

@@ -44,6 +44,7 @@ class Survey:
     roles: Mapping[str, RolePlan] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # roles whose problem is a device that is not supported
     busy: tuple[str, ...] = ()  # who uses the node, if traffic is interrupted
     boot_id: str = ""
     uptime_s: float = 0.0
@@ -97,10 +98,16 @@ _WRAPPED = re.compile(
     r"Make sure this host can be reached over ssh: |Failed to connect to the host via ssh: )?"
 )
 # What Ansible writes if its module could not start, and what that means.
+_OLD_PYTHON = (
+    "the node's Python is older than 3.8, which plan and apply need (RHEL 8's own is 3.6): install "
+    "one, such as python3.11 of AppStream, and set ansible_python_interpreter to it"
+)
 _CAUSES = {
+    "ansible-core requires a minimum of Python": _OLD_PYTHON,
+    "future feature annotations is not defined": _OLD_PYTHON,
     "No usable temporary directory found": "No space left on device for temporary files (/tmp, "
     "/var/tmp); nothing was changed. Free space on the node (df -h shows where), then run the same "
-    "command again"
+    "command again",
 }
 _KINDS = {
     "runner_on_start": "started",
@@ -155,7 +162,8 @@ def parse_survey(result: Mapping[str, Any]) -> Survey | None:
     roles = {str(name): _role_plan(_mapping(plan)) for name, plan in result["roles"].items()}
     pending, problems = _texts(result.get("pending")), _texts(result.get("problems"))
     boot, uptime = str(result.get("boot_id") or ""), _number(result.get("uptime_s"))
-    return Survey(roles, pending, problems, _texts(result.get("busy")), boot, uptime)
+    unknown, busy = _texts(result.get("unknown")), _texts(result.get("busy"))
+    return Survey(roles, pending, problems, unknown, busy, boot, uptime)
 
 
 def _role_plan(plan: Mapping[str, Any]) -> RolePlan:

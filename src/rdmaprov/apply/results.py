@@ -35,6 +35,7 @@ class NodeState(StrEnum):
     PENDING = "pending"  # plan: apply would change it
     CHANGED = "changed"  # the run changed it, and it matches the site now
     FAILED = "failed"
+    UNKNOWN = "unknown"  # it has a device of a kind that is not supported
     UNREACHABLE = "unreachable"
     INCOMPLETE = "half_done"  # the run stopped while roles ran; the next run resumes
     NOT_STARTED = "not_begun"  # the run stopped before any role ran
@@ -82,7 +83,9 @@ class NodeResult:
         if self.unreachable:
             return NodeState.UNREACHABLE
         if self.failed:
-            return NodeState.FAILED
+            survey = self.after or self.before or Survey()
+            is_unknown = survey.unknown and len(survey.unknown) == len(survey.problems)
+            return NodeState.UNKNOWN if is_unknown else NodeState.FAILED
         if self.before is None:
             return NodeState.NOT_STARTED
         if self.running:
@@ -188,14 +191,19 @@ class Results:
         """Return the run's exit code.
 
         The first that is true of: the run was interrupted; a node failed; a node is unreachable,
-        incomplete or not started; changes are pending or a reboot is required.
+        unknown, incomplete or not started; changes are pending or a reboot is required.
         """
         states = {node.state for node in self.nodes.values()}
         if self.interrupted:
             return ExitCode.INTERRUPTED
         if NodeState.FAILED in states:
             return ExitCode.FAILED
-        if states & {NodeState.UNREACHABLE, NodeState.INCOMPLETE, NodeState.NOT_STARTED}:
+        if states & {
+            NodeState.UNKNOWN,
+            NodeState.UNREACHABLE,
+            NodeState.INCOMPLETE,
+            NodeState.NOT_STARTED,
+        }:
             return ExitCode.UNKNOWN
         if NodeState.PENDING in states or any(node.reboot for node in self.nodes.values()):
             return ExitCode.PENDING
@@ -209,8 +217,8 @@ class Results:
 def role_states(node: NodeResult) -> dict[str, str]:
     """Return the state of each role that a survey covered or that ran.
 
-    That is unchanged, changed, failed, half_done, pending (it would change something and did not
-    run) or waiting (for something that an earlier role installs).
+    That is unchanged, changed, failed, unknown, half_done, pending (it would change something and
+    did not run) or waiting (for something that an earlier role installs).
     """
     surveyed = node.before.roles if node.before is not None else {}
     return {role: _role_state(node, role) for role in dict.fromkeys((*surveyed, *node.roles))}
@@ -219,6 +227,8 @@ def role_states(node: NodeResult) -> dict[str, str]:
 def _role_state(node: NodeResult, role: str) -> str:
     before, left = node.before or Survey(), node.after or Survey()
     problems = (node.failed, *before.problems, *left.problems)
+    if role in (*before.unknown, *left.unknown):
+        return "unknown"
     if any(problem.startswith(f"{role}: ") for problem in problems):
         return "failed"
     cut = node.unreachable and role == node.roles_started[-1] if node.roles_started else False

@@ -111,6 +111,8 @@ def _failure_lines(results: Results) -> Iterator[Line]:
         node.name: [f"{node.failed}: {node.problem}"] for node in results.in_state(NodeState.FAILED)
     }
     yield from _section_lines("failed", failed, total, "red")
+    unknown = {node.name: [node.problem] for node in results.in_state(NodeState.UNKNOWN)}
+    yield from _section_lines("unknown", unknown, total, "yellow")
     missing = results.in_state(NodeState.NOT_STARTED)
     if missing:
         why = "" if results.interrupted or not failed else "; the run stopped after failures"
@@ -156,12 +158,14 @@ _WORDS = {
     NodeState.CHANGED: "changed",
     NodeState.UNCHANGED: "unchanged",
     NodeState.FAILED: "failed",
+    NodeState.UNKNOWN: "unknown",
     NodeState.UNREACHABLE: "unreachable",
     NodeState.INCOMPLETE: "incomplete",
     NodeState.NOT_STARTED: "not started",
 }
 _NAMED = (
     NodeState.FAILED,
+    NodeState.UNKNOWN,
     NodeState.UNREACHABLE,
     NodeState.INCOMPLETE,
     NodeState.NOT_STARTED,

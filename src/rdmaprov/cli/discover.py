@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @click.command(
     "discover",
     short_help="Read nodes into host variables.",
-    epilog="Exit codes: 0 all nodes were read, 3 the site is invalid, 4 a node is unreachable.",
+    epilog="Exit codes: 0 all nodes were read, 3 the site is invalid, 4 a node is unreachable,"
+    " has no device that can be a rail, or one of a kind that is not supported.",
 )
 @site_argument
 @limit_option
@@ -98,7 +99,10 @@ def discover(
             f"e.g. {silent[0]}: {reasons[silent[0]]}",
             f"Try: ansible -i {site} {silent[0]} -m ping",
         )
-    return ExitCode.OK
+    unknown = [
+        host for host, facts in answers.facts.items() if variables.is_unknown(facts, nodes[host])
+    ]
+    return ExitCode.UNKNOWN if unknown else ExitCode.OK
 
 
 def _read(

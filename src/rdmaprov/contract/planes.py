@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rdmaprov.contract.rails import PLAN
+from rdmaprov.contract.rails import PLAN, is_routed
 from rdmaprov.contract.rule import FleetRule, Violation
 from rdmaprov.inventory.model import Node, Rail
 
@@ -35,7 +35,7 @@ def _planes(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
             if rail.address is None:
                 continue
             other, one = first.setdefault(plane, (node, rail))
-            routed = rail.gateway and one.gateway
+            routed = is_routed(node, rail) and is_routed(other, one)
             if one.address is None or one.address.network == rail.address.network or routed:
                 continue
             message = (
@@ -56,7 +56,8 @@ def _separate_subnets(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]
             if first != plane:
                 low, high = sorted((index, rail.index))
                 message = f"rails {low} and {high} share {rail.address.network}"
-                remedy = "give each rail its own subnet"
+                remedy = "give each rail its own subnet; or waive the rule (fabric_waivers) where "
+                remedy += "one subnet for all is meant and fabric_source_routing keeps rails apart"
                 yield node, Violation(_RAILS, message, remedy, (rail.index, "address"))
 
 
@@ -95,9 +96,7 @@ RULES = (
         "RFC 5227, section 1",
         _addresses,
     ),
-    FleetRule(
-        "rails.plane", "Rail i of all nodes is in one subnet, or has gateways.", PLAN, _planes
-    ),
+    FleetRule("rails.plane", "Rail i of all nodes is in one subnet, or routed.", PLAN, _planes),
     FleetRule(
         "rails.switch-ports",
         "Each port of a switch has one rail.",

@@ -168,7 +168,27 @@ def _congestion_control(node: Node) -> Iterator[Violation]:
         message = f"congestion control is {_on(ecn)}, but fabric_lossless_priority is {lossless}"
         message += "" if ecn else ", and PFC is off, too"
         remedy = f"write [{lossless}], or remove the line"
+        if not ecn:
+            remedy += "; or, for a lab without QoS, waive the rule (fabric_waivers)"
         yield Violation("roce_qos_ecn_priorities", message, remedy, (), (_LOSSLESS,))
+
+
+def _unmarked(node: Node) -> Iterator[Violation]:
+    """Yield that traffic which nobody marked shares what is RoCE's or the CNPs'."""
+    dscps = {name: node.get(name) for name in ("fabric_roce_dscp", "fabric_cnp_dscp")}
+    trusts_dscp = node.get("roce_qos_trust") != "pcp"
+    if not is_roce(node) or not node.get("roce_qos_pfc_priorities"):
+        return
+    for name, dscp in dscps.items() if trusts_dscp else ():
+        if dscp == 0:
+            what = "RoCE data has" if name == "fabric_roce_dscp" else "CNPs have"
+            message = f"{what} DSCP 0, which all unmarked traffic has, and shares its priority"
+            yield Violation(name, message, "write another DSCP, such as 26 for data, 48 for CNPs")
+            return
+    lossless, seen = lossless_priorities(node), priority_of(node, 0) if trusts_dscp else 0
+    if seen in lossless:
+        message = f"unmarked traffic has priority {seen}, which is lossless"
+        yield Violation(_LOSSLESS, message, "write another priority, such as 3", (), (_ALSO,))
 
 
 def _forced_class(node: Node) -> Iterator[Violation]:
@@ -178,6 +198,8 @@ def _forced_class(node: Node) -> Iterator[Violation]:
         yield Violation("roce_qos_force_traffic_class", message, remedy)
 
 
+# What they find is no mistake for certain: `check` says it, and refuses nothing.
+NOTES = frozenset({"qos.unmarked"})
 RULES = (
     Rule("qos.dscp-lossless", "The DSCP of RoCE data maps to the lossless priority.",
          _ROCE, _roce_dscp_priority),
@@ -198,6 +220,9 @@ RULES = (
     Rule("qos.pause", "Global pause is off where PFC is on.", _8021Q, _global_pause),
     Rule("qos.ecn", "Congestion control is on for RoCE data's priority, or PFC is without it.",
          _ROCE, _congestion_control),
+    Rule("qos.unmarked", "A note: traffic without a mark is not lossless, and no CNP's.",
+         "RFC 2474, section 4.1: DSCP 0 is the default; IEEE 802.1Q, 6.9.3: priority 0",
+         _unmarked),
     Rule("qos.force", "The traffic class is forced only with OFED's driver.",
          "MLNX_OFED mlx5_ib: /sys/class/infiniband/*/tc/1/traffic_class", _forced_class),
 )  # fmt: skip

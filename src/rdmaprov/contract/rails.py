@@ -100,6 +100,12 @@ def is_host_address(address: Interface | None) -> bool:
     return address is not None and address.network.prefixlen == address.max_prefixlen
 
 
+def is_routed(node: Node, rail: Rail) -> bool:
+    """Return whether a rail's subnet ends at a router: a gateway, or a daemon's routes."""
+    by_daemon = is_host_address(rail.address) and node.get("fabric_source_routing") is False
+    return bool(rail.gateway) or by_daemon
+
+
 def _version(rail: Rail) -> int:
     return rail.address.version if rail.address else 0
 
@@ -118,9 +124,10 @@ def _storage_last(node: Node) -> Iterator[Violation]:
 
 def _reachable(node: Node) -> Iterator[Violation]:
     for rail in node.rails:
-        if is_host_address(rail.address) and not rail.gateway:
+        if is_host_address(rail.address) and not is_routed(node, rail):
             message = f"{rail.address} has no subnet and no gateway, so it reaches nothing"
-            remedy = "write the rail's gateway, or the subnet's prefix length"
+            remedy = "write the rail's gateway, or the subnet's prefix length; or, where a routing "
+            remedy += "daemon on the node has the routes, fabric_source_routing: false"
             yield Violation(_RAILS, message, remedy, (rail.index, "address"))
 
 
@@ -129,16 +136,24 @@ def _usable_addresses(node: Node) -> Iterator[Violation]:
         if rail.address is not None and (reason := _unusable_reason(rail.address)):
             message = f"{rail.address} is {reason}"
             yield Violation(_RAILS, message, "write the address of a host", (rail.index, "address"))
-    given = [rail for rail in node.rails if rail.address is not None]
-    if given and len(given) != len(node.rails) and len(given) == len(_written_addresses(node)):
-        missing = next(rail.index for rail in node.rails if rail.address is None)
-        message = f"rail {missing} has no address, but other rails have one"
-        yield Violation(_RAILS, message, "write an address for each rail, or for none", (missing,))
+    written = node.get(_RAILS) or []
+    # On InfiniBand, storage alone may use IPoIB; RoCE has no GID for NCCL without an address.
+    for use in ("compute", "storage"):
+        rails = [rail for rail in node.rails if rail.use == use or is_roce(node)]
+        given = [rail for rail in rails if rail.address is not None or _is_written(written, rail)]
+        if given and len(given) != len(rails):
+            missing = next(rail.index for rail in rails if rail not in given)
+            message = f"rail {missing} has no address, but other rails have one"
+            remedy = "write an address for each rail, or for none"
+            if not is_roce(node):
+                remedy += f" of those for {use}"
+            yield Violation(_RAILS, message, remedy, (missing,))
+            return
 
 
-def _written_addresses(node: Node) -> list[object]:
-    """Return the addresses as written, including those that are not valid."""
-    return [rail["address"] for rail in node.get(_RAILS) or [] if rail.get("address")]
+def _is_written(written: list[dict[str, object]], rail: Rail) -> bool:
+    """Return whether a rail has an address, valid or not."""
+    return rail.index < len(written) and bool(written[rail.index].get("address"))
 
 
 def _unusable_reason(address: Interface) -> str:
@@ -176,13 +191,16 @@ RULES = (
          "its RDMA device alone will do.", "Linux include/uapi/linux/if.h: IFNAMSIZ; PCI address "
          "as lspci -D prints it; RoCE's DCB, trust and GIDs are a network device's", _devices),
     Rule("rails.unique", "The rails of a node are different devices.", PLAN, _unique_devices),
-    Rule("rails.usable", "Either every rail has the address of a host, or none has.",
+    Rule("rails.usable", "Either every rail has the address of a host, or none has; on InfiniBand, "
+         "of those for compute and of those for storage each.",
          "RFC 1122, section 3.2.1.3", _usable_addresses),
     Rule("rails.gateway", "A rail's gateway is another address in its subnet, or reached over the "
          "link: link-local, or of a /32 or /128 address.",
          "RFC 1812, section 2.2.3; RFC 4861; RFC 8950; iproute2 man ip-route.8: onlink", _gateways),
-    Rule("rails.reachable", "A /32 or /128 address has a gateway.",
-         "RFC 1812, section 2.2.3", _reachable),
+    Rule("rails.reachable", "A /32 or /128 address has a gateway, or routes of a daemon "
+         "(fabric_source_routing: false).",
+         "RFC 1812, section 2.2.3; FRRouting, BGP unnumbered: the daemon has the routes",
+         _reachable),
     Rule("rails.storage", "Storage rails come after compute rails, of which there is one.",
          PLAN, _storage_last),
     Rule("rails.switch-port", "A rail's switch port is a port of its leaf.",

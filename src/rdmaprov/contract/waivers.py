@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rdmaprov.contract.qos import NOTES
 from rdmaprov.contract.rule import Rule, Violation
 from rdmaprov.inventory.model import Node
 from rdmaprov.problem import (
@@ -55,6 +56,9 @@ NOT_WAIVABLE = frozenset(
 )
 
 
+NOTE = "a note, which refuses nothing"
+
+
 @dataclass(frozen=True)
 class Waived:
     """A problem that the site accepts.
@@ -74,6 +78,8 @@ class Waived:
         found = self.problem
         where = f" [{some(found.hosts, 3)}]"
         line = f"waived ({found.rule}: {self.reason}): {found.variable}: {found.message}{where}"
+        if self.reason == NOTE:
+            line = f"note ({found.rule}): {found.variable}: {found.message}; {found.remedy}{where}"
         return printable(line)
 
     def as_data(self) -> dict[str, Any]:
@@ -125,6 +131,7 @@ def split(
     waived: list[Waived] = []
     for problem in found:
         why = reason(problem.rule, nodes[problem.hosts[0]])
+        why = why or (NOTE if problem.rule in NOTES else "")
         if why:
             waived.append(Waived(problem, why))
         else:

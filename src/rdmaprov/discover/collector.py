@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 
@@ -19,15 +20,17 @@ from rdmaprov.node.devices import (
     PCI,
     addresses,
     below,
+    data_device_of,
     names,
     netdev_on,
     pci_path,
     read,
+    unfit,
 )
 
 # VGA, 3D and other display controllers, accelerators such as MI300X.
 GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
-NVIDIA, AMD = "0x10de", "0x1002"
+NVIDIA, AMD, MELLANOX = "0x10de", "0x1002", "0x15b3"
 LLDP_S, MOST_LLDP_BYTES = 10, 256 * 1024  # of one program; eight ports are some 30 KiB
 
 
@@ -61,6 +64,8 @@ def rail(root, device):
             read(root, *base, "device", each).replace("0x", "") for each in ("vendor", "device")
         ).strip(":"),
         "card": read(root, *base, "sys_image_guid"),
+        "unfit": unfit(root, device),
+        "is_smi": bool(data_device_of(root, device)),
         "manages_nvswitch": manages_nvswitch(root, device),
         "driver": os.path.basename(driver) if os.path.isdir(driver) else "",
         "firmware": read(root, *base, "fw_ver"),
@@ -129,6 +134,27 @@ def gpus(root):
     return found
 
 
+def bare_nics(root):
+    """Return the NVIDIA NICs on PCI that have no RDMA device, with the driver of each."""
+    driven = [pci_path(root, INFINIBAND, each, "device")[-1:] for each in names(root, INFINIBAND)]
+    found = []
+    for address in names(root, PCI):
+        base = (root, PCI, address)
+        if read(*base, "vendor") != MELLANOX or not read(*base, "class").startswith("0x02"):
+            continue
+        if [address] not in driven and not os.path.exists(os.path.join(*base, "physfn")):
+            driver = os.path.realpath(os.path.join(*base, "driver"))
+            driver = os.path.basename(driver) if os.path.isdir(driver) else ""
+            found.append({"pci": address, "driver": driver})
+    return found
+
+
+def newest_python():
+    """Return the minor version of the newest Python 3 that Ansible would find here."""
+    there = [minor for minor in range(8, 20) if shutil.which("python3.{}".format(minor))]
+    return max([*there, sys.version_info[1]])
+
+
 def gpu_module(root):
     """Return the flavour of the nvidia kernel module, empty if it is not loaded."""
     text = read(root, "proc/driver/nvidia/version")
@@ -186,6 +212,8 @@ def collect(root):
     rails = [rail(root, device) for device in names(root, INFINIBAND)]
     return {
         "rails": rails,
+        "bare_nics": bare_nics(root),
+        "python_minor": newest_python(),
         "lldp": lldp(rails) if root == "/" else {"lldpd": "", "lldpad": "", "error": ""},
         "gpus": gpus(root),
         "gpu_module": gpu_module(root),

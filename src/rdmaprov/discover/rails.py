@@ -54,7 +54,9 @@ def choose_rails(
     )
     for rule in rules:
         why = rule(left, facts)
-        gone = [each for each in left if each["device"] in why and each not in fixed]
+        gone = [
+            each for each in left if each["device"] in why and (each not in fixed or each["unfit"])
+        ]
         out += [LeftOut(each["device"], why[each["device"]]) for each in gone]
         left = [each for each in left if each not in gone]
     return left, out
@@ -90,7 +92,9 @@ def _place(device: Device) -> tuple[object, ...]:
 def _without_a_role(devices: Sequence[Device], _: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for each in devices:
-        if each["default_route"]:
+        if each["unfit"]:
+            found[each["device"]] = each["unfit"]
+        elif each["default_route"]:
             found[each["device"]] = f"the default route uses {each['netdev']}"
         elif not (each["netdev"] or each["pci"]):
             found[each["device"]] = "it has neither a network device nor a PCI address"

@@ -12,6 +12,7 @@ from typing import Any
 
 from rdmaprov.apply.events import clean_reason
 from rdmaprov.boundary import (
+    WHY,
     OddAnswer,
     boolean,
     fields,
@@ -54,6 +55,8 @@ _RAIL = fields(
         "mtu_bytes": integer(0, 65_536),
         "model": plain_text(r"(?:[0-9a-f]{4}:[0-9a-f]{4})?|[0-9a-f]{4}"),
         "card": plain_text(r"[0-9a-fx:]{0,32}"),
+        "unfit": WHY,
+        "is_smi": boolean,
         "manages_nvswitch": boolean,
         "driver": plain_text(f"(?:{_NAME})?"),
         "firmware": plain_text(r"[0-9A-Za-z._ -]{0,64}"),
@@ -65,12 +68,15 @@ _RAIL = fields(
     }
 )
 _GPU = fields({"pci": plain_text(_PCI), "path": _PCI_PATH, "numa_node": _NUMA})
+_NIC = fields({"pci": plain_text(_PCI), "driver": plain_text(f"(?:{_NAME})?")})
 _BYTES = text(r"(?:[0-9a-f]{2})*", most=512 * 1024)
 _LLDP = fields({"lldpd": _BYTES, "lldpad": _BYTES, "error": text(most=300)})
 _FACTS = fields(
     {
         "lldp": _LLDP,
         "rails": list_of(_RAIL, 256),
+        "bare_nics": list_of(_NIC, 256),
+        "python_minor": integer(0, 99),
         "gpus": list_of(_GPU, 256),
         "gpu_module": plain_text("open|proprietary|"),
         "memory_bytes": integer(0, 1 << 50),

@@ -11,6 +11,7 @@ from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.lldp_daemons import parse_lldpad, parse_lldpd
 from rdmaprov.facts.neighbors import LLDPCTL, Neighborhood, of_lldpad, of_lldpd
 from rdmaprov.inventory.model import Node
+from rdmaprov.words import quantity
 
 
 def neighbor_remarks(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -52,6 +53,7 @@ def _text(digits: str) -> str:
     return bytes.fromhex(digits).decode("utf-8", "surrogateescape")
 
 
+_PYTHON_MINOR = 8  # ansible-core's least on nodes
 _KERNEL_KEEPS = 1.1  # of installed memory to MemTotal, at most
 
 
@@ -90,6 +92,12 @@ def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]
     found, left_out = choose_rails(facts, node)
     for each in left_out:
         yield f"{each.name} is no rail: {each.why}"
+    yield from _bare_remarks(facts)
+    if facts["python_minor"] < _PYTHON_MINOR:
+        yield (
+            f"its newest Python is 3.{facts['python_minor']}, as RHEL 8's own is: plan and apply "
+            f"need 3.{_PYTHON_MINOR} or newer; install one, such as AppStream's python3.11"
+        )
     for rail in found:
         if is_down(rail):
             yield f"{rail['device']} is a rail without a link: its port is {rail['state']}"
@@ -102,6 +110,34 @@ def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]
         rates = " and ".join(str(rate) for rate in _rates(found) if rate)
         why = f"its rails run at {rates} Gb/s" if rates else "no rail has a link of a known rate"
         yield f"fabric_link_gbps is not written: {why}"
+
+
+def _bare_remarks(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what to do where NICs have no RDMA device, or where there is none."""
+    nics = facts["bare_nics"]
+    if not facts["rails"] and not nics:
+        yield "it has no RDMA device (/sys/class/infiniband), and no NVIDIA NIC (lspci -d 15b3:)"
+        return
+    if not nics:
+        return
+    drivers = ", ".join(sorted({each["driver"] or "none" for each in nics}))
+    yield (
+        f"{quantity(len(nics), 'NVIDIA NIC')} without an RDMA device (driver: {drivers}): "
+        + ", ".join(each["pci"] for each in nics)
+    )
+    if not facts["rails"]:
+        rails = ", ".join(f'{{pci: "{each["pci"]}"}}' for each in nics)
+        yield (
+            "load its RDMA driver (modprobe mlx5_ib), or have rdmaprov install one: write "
+            f"ofed_source (inbox; or doca, with ofed_version) and fabric_rails: [{rails}], without "
+            "those that are no rails; run: rdmaprov apply --roles ofed; then discover again"
+        )
+
+
+def is_unknown(facts: Mapping[str, Any], node: Node | None = None) -> bool:
+    """Return whether a node has no rail that can be used, or a device of a kind not supported."""
+    found, _ = choose_rails(facts, node)
+    return not found or any(each["unfit"] and not each["is_smi"] for each in facts["rails"])
 
 
 def _common_rate(found: Sequence[Mapping[str, Any]]) -> int:

@@ -14,6 +14,7 @@ from rdmaprov.facts.text import END, Files, files_command, parse_files, whole
 
 NET = "/sys/class/net"
 INFINIBAND = "/sys/class/infiniband"
+VERBS = "/sys/class/infiniband_verbs"
 PCI = "/sys/bus/pci/devices"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 LISTING = (
@@ -40,11 +41,12 @@ ATTRIBUTES = (
     f"{INFINIBAND}/*/parent",
     f"{INFINIBAND}/*/fw_ver",
     f"{INFINIBAND}/*/board_id",
-    f"{INFINIBAND}/*/ports/1/state",
+    f"{INFINIBAND}/*/ports/*/state",
     f"{INFINIBAND}/*/ports/1/phys_state",
     f"{INFINIBAND}/*/ports/1/rate",
-    f"{INFINIBAND}/*/ports/1/link_layer",
-    f"{INFINIBAND}/*/ports/1/gid_attrs/ndevs/0",
+    f"{INFINIBAND}/*/ports/*/link_layer",
+    f"{INFINIBAND}/*/ports/*/gid_attrs/ndevs/0",
+    f"{VERBS}/*/ibdev",
 )
 _WORDS = " ".join(ATTRIBUTES)
 
@@ -93,6 +95,12 @@ class Devices:
             path: [part for part in place.split("/") if ADDRESS.fullmatch(part)]
             for path, place in self.paths.items()
         }
+
+    def ports(self, rdma: str) -> set[str]:
+        """Return the numbers of an RDMA device's ports."""
+        start = f"{INFINIBAND}/{rdma}/ports/"
+        paths = (*self.files.texts, *self.files.reasons)
+        return {path[len(start) :].partition("/")[0] for path in paths if path.startswith(start)}
 
     def below(self, netdev: str) -> tuple[str, ...]:
         """Return the network devices that a bond or a VLAN is on; none for a port."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rdmaprov.facts.devices import INFINIBAND, NET, PCI, Devices, read
+from rdmaprov.facts.devices import INFINIBAND, NET, PCI, VERBS, Devices, read
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import Files
 from rdmaprov.inventory import Rail
 from rdmaprov.inventory.partitions import interface_of, partition_key
+from rdmaprov.node.devices import PORTS, SMI
 
 # Linux Documentation/networking/switchdev.rst: a representor is a port of another function, such as
 # pf0vf3, or of another host's, such as c1pf0.
@@ -19,6 +21,10 @@ _REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
 
 class NoDevice(CouldNotTell):
     """A device of a rail is not there, so everything about it is unknown."""
+
+
+class UnfitDevice(CouldNotTell):
+    """A rail's device is of a kind that is not supported, so everything about it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,16 @@ def port_of(devices: Devices, rail: Rail) -> Port:
 
     Raises:
         NoDevice: its network device is not there, nor an RDMA device that needs none.
+        UnfitDevice: its data may be on another port than port 1.
 
     """
+    found = _found(devices, rail)
+    if found.rdma and (why := _unfit(devices, found.rdma)):
+        raise UnfitDevice(f"rail {rail.index}: {why}", "rdma link")
+    return found
+
+
+def _found(devices: Devices, rail: Rail) -> Port:
     netdev, rdma = rail.netdev, ""
     if not netdev:
         pci, rdma = _named_by(devices, rail)
@@ -101,7 +115,7 @@ def port_of(devices: Devices, rail: Rail) -> Port:
         has = ", ".join(devices.names(NET)) or "none"
         raise NoDevice(f"rail {rail.index}: no network device {netdev} ({NET} has {has})")
     way = devices.pci_of(path)
-    found = Port(rail.index, netdev, _rdma_on(devices, netdev), way[-1] if way else "")
+    found = Port(rail.index, netdev, rdma or _rdma_on(devices, netdev), way[-1] if way else "")
     return _in_partition(devices, rail, found) if rail.ipoib_pkey else found
 
 
@@ -136,7 +150,7 @@ def _named_by(devices: Devices, rail: Rail) -> tuple[str, str]:
     pci = rail.pci.lower()
     for name, way in there.items():
         layer = devices.files.value(f"{INFINIBAND}/{name}/ports/1/link_layer")
-        if way[-1:] == [pci] and layer == "InfiniBand":
+        if way[-1:] == [pci] and layer == "InfiniBand" and not _data_device_of(devices, name):
             return pci, name
     return pci, ""
 
@@ -164,6 +178,51 @@ def _is_port(files: Files, name: str) -> bool:
     return files.value(f"{NET}/{name}/iflink") == files.value(f"{NET}/{name}/ifindex")
 
 
+def _unfit(devices: Devices, rdma: str) -> str:
+    """Return why an RDMA device cannot be judged by its port 1, empty if it can."""
+    if of := _data_device_of(devices, rdma):
+        return SMI.format(rdma, of)
+    ports = devices.ports(rdma)
+    if len(ports) > 1 and any(_has_data(devices.files.texts, rdma, each) for each in ports):
+        return PORTS.format(rdma, len(ports), rdma)
+    return ""
+
+
+def _has_data(texts: Mapping[str, str], rdma: str, port: str) -> bool:
+    """Return whether data may be on others than port 1, by one port of several.
+
+    In switchdev mode, further ports are representors, or nobody's, and down. Port 1 of RoCE without
+    a network device is not where the data is.
+    """
+    base = f"{INFINIBAND}/{rdma}/ports/{port}"
+    netdev = texts.get(f"{base}/gid_attrs/ndevs/0", "").strip()
+    if texts.get(f"{base}/link_layer", "").strip() == "InfiniBand":
+        return port != "1"
+    if port == "1":
+        return not netdev
+    if netdev:
+        name = texts.get(f"{NET}/{netdev}/phys_port_name", "").strip()
+        return not _REPRESENTOR.fullmatch(name)
+    return texts.get(f"{base}/state", "").startswith("4:")
+
+
+def _data_device_of(devices: Devices, rdma: str) -> str:
+    """Return the device that an SMI device belongs to, empty for all other devices.
+
+    SMI devices are on its function, and have no uverbs, or more ports. [Linux
+    drivers/infiniband/core/uverbs_main.c, ib_uverbs_add_one; hw/mlx5: one port for each plane]
+    """
+    place = devices.pci_of(f"{INFINIBAND}/{rdma}")
+    verbs = {text.strip() for path, text in devices.files.texts.items() if path.startswith(VERBS)}
+    for other in devices.names(INFINIBAND) if place and rdma not in verbs else ():
+        if other == rdma or devices.pci_of(f"{INFINIBAND}/{other}") != place:
+            continue
+        fewer = len(devices.ports(other)) < len(devices.ports(rdma))
+        if other in verbs or fewer or ("smi" in rdma and "smi" not in other):
+            return other
+    return ""
+
+
 def _rdma_on(devices: Devices, netdev: str) -> str:
     """Return the RDMA device on a network device, empty if there is none.
 
@@ -171,7 +230,7 @@ def _rdma_on(devices: Devices, netdev: str) -> str:
     first port's function. A VLAN's is that of the device below it, and so is that of a bond whose
     RDMA device has no GID yet, unless its ports have several.
     """
-    names = devices.names(INFINIBAND)
+    names = [n for n in devices.names(INFINIBAND) if not _data_device_of(devices, n)]
     for name in names:
         for attribute in ("parent", "ports/1/gid_attrs/ndevs/0"):
             if devices.files.texts.get(f"{INFINIBAND}/{name}/{attribute}", "").strip() == netdev:

@@ -24,6 +24,9 @@ class FindingKind(NamedTuple):
     causes: str
 
 
+# The remedy of each rail.unsupported.
+UNFIT = "Name a device whose data is on port 1 (fabric_rails); see: rdma link; docs/supported.md"
+
 KINDS = {
     "address.taken": FindingKind(
         "Another node or rail answers to a rail's address.",
@@ -309,6 +312,11 @@ KINDS = {
         "A rail is slow, at one end or between all nodes.",
         "its all-reduce and bursts, against other rails and other nodes",
         "its link's rate, its PCIe link, a limit (`tc qdisc`), the switch port",
+    ),
+    "rail.unsupported": FindingKind(
+        "A rail's device is of a kind that rdmaprov cannot judge.",
+        "the ports of its RDMA device in sysfs",
+        "data on other ports than the first (planes, two ports); an SMI device named as a rail",
     ),
     "rail.unreachable": FindingKind(
         "Nodes do not reach each other over a rail.",

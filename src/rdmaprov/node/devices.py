@@ -11,11 +11,17 @@ import subprocess
 
 NET = "sys/class/net"
 INFINIBAND = "sys/class/infiniband"
+VERBS = "sys/class/infiniband_verbs"
 PCI = "sys/bus/pci/devices"
 LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 # Linux Documentation/networking/switchdev.rst: pfNvfM and pfNsfM, with cN before for another host.
 REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
+SMI = "{} is the SMI device of {}, which carries management alone"
+PORTS = (
+    "{} has {} ports (/sys/class/infiniband/{}/ports), with data on others than port 1: a "
+    "multi-port or multi-plane device, which is not supported"
+)
 
 
 def read(*parts):
@@ -53,10 +59,15 @@ def below(root, netdev):
     return [name[len("lower_") :] for name in names(root, NET, netdev) if name[:6] == "lower_"]
 
 
+def is_representor(root, netdev):
+    """Return whether a network device is another function's port, or another host's."""
+    # A driver that names no ports has no representors: reading the name is EOPNOTSUPP.
+    return bool(REPRESENTOR.fullmatch(read(root, NET, netdev, "phys_port_name")))
+
+
 def is_port(root, netdev):
     """Return whether a network device is a port: no representor, no partition of IPoIB, no VLAN."""
-    # A driver that names no ports has no representors: reading the name is EOPNOTSUPP.
-    if REPRESENTOR.fullmatch(read(root, NET, netdev, "phys_port_name")):
+    if is_representor(root, netdev):
         return False
     lower = read(root, NET, netdev, "iflink")
     return not lower or lower == read(root, NET, netdev, "ifindex")
@@ -70,10 +81,64 @@ def netdev_at(root, pci):
 
 def rdma_at(root, pci):
     """Return the RDMA device of a PCI function that has no network device; empty if none."""
-    for device in names(root, INFINIBAND):
+    for device in data_devices(root):
         if pci_path(root, INFINIBAND, device, "device")[-1:] == [pci]:
             return device
     return ""
+
+
+def data_devices(root):
+    """Return the RDMA devices, without those that carry management alone."""
+    return [each for each in names(root, INFINIBAND) if not data_device_of(root, each)]
+
+
+def data_device_of(root, device):
+    """Return the device that an SMI device belongs to; empty for all other devices.
+
+    A card with planes (XDR) has one beside its own, on the same function, with a port for each
+    plane and without uverbs. [Linux drivers/infiniband/core/uverbs_main.c, ib_uverbs_add_one]
+    """
+    place = pci_path(root, INFINIBAND, device, "device")
+    others = [
+        each
+        for each in names(root, INFINIBAND)
+        if each != device and place and pci_path(root, INFINIBAND, each, "device") == place
+    ]
+    verbs = [read(root, VERBS, each, "ibdev") for each in names(root, VERBS)]
+    own = len(names(root, INFINIBAND, device, "ports"))
+    for other in others:
+        if device in verbs:
+            return ""
+        fewer = len(names(root, INFINIBAND, other, "ports")) < own
+        if other in verbs or fewer or ("smi" in device and "smi" not in other):
+            return other
+    return ""
+
+
+def unfit(root, device):
+    """Return why an RDMA device cannot be judged by its port 1; empty if it can."""
+    of = data_device_of(root, device)
+    if of:
+        return SMI.format(device, of)
+    found = names(root, INFINIBAND, device, "ports")
+    if len(found) > 1 and any(has_data(root, device, each) for each in found):
+        return PORTS.format(device, len(found), device)
+    return ""
+
+
+def has_data(root, device, port):
+    """Return whether a device with several ports may have data on others than port 1, by one.
+
+    In switchdev mode, further ports are representors, or nobody's, and down. Port 1 of RoCE without
+    a network device is not where the data is.
+    """
+    base = (root, INFINIBAND, device, "ports", port)
+    netdev = read(*base, "gid_attrs/ndevs/0")
+    if read(*base, "link_layer") == "InfiniBand":
+        return port != "1"
+    if port == "1":
+        return not netdev
+    return not is_representor(root, netdev) if netdev else read(*base, "state")[:2] == "4:"
 
 
 def netdev_on(root, rdma):
@@ -94,7 +159,7 @@ def rdma_on(root, netdev):
     That of a VLAN is the one of the device below it, and so is that of a bond whose RDMA device has
     no GID yet, unless its ports have several.
     """
-    devices = names(root, INFINIBAND)
+    devices = data_devices(root)
     for device in devices:
         base = (root, INFINIBAND, device)
         if netdev in (read(*base, "parent"), read(*base, "ports/1/gid_attrs/ndevs/0")):

@@ -3,7 +3,7 @@
 import os
 
 from rdmaprov.node.counter_names import DIRECTORIES
-from rdmaprov.node.devices import rail_devices
+from rdmaprov.node.devices import rail_devices, unfit
 from rdmaprov.node.kept_counters import ETHTOOL, CounterFile, Ethtool, LinkState
 
 # Read at each tick. A file of counters/ costs the firmware a command, all of hw_counters/ together
@@ -42,6 +42,7 @@ class RailCounters:
 
     Attributes:
         rdma, netdev: the devices, each empty if there is none.
+        unfit: why nothing is read of the rail; empty if it is.
         fast, slow: pairs of a counter's name and what reads it.
         ethtool: reads several at once; None if the device has none.
 
@@ -51,6 +52,9 @@ class RailCounters:
         self.number, self.ethtool = number, None
         self.netdev, self.rdma = rail_devices(root, described)
         self.fast, self.slow = [], []
+        self.unfit = unfit(root, self.rdma) if self.rdma else ""
+        if self.unfit:
+            return
         if self.rdma:
             port = os.path.join(root, "sys/class/infiniband", self.rdma, "ports/1")
             self.fast += self._files(fast, port)

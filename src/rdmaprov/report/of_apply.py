@@ -25,6 +25,7 @@ _HEADLINES = {
 _OTHERWISE = {"failed": "Failed", "unknown": "Unknown", "interrupted": "Interrupted"}
 _STATES = {
     "failed": "failed",
+    "unknown": "unknown",
     "unreachable": "unreachable",
     "half_done": "incomplete",
     "not_begun": "not started",
@@ -32,9 +33,10 @@ _STATES = {
     "changed": "changed",
     "unchanged": "unchanged",
 }
-_NAMED = ("failed", "unreachable", "half_done", "not_begun")
+_NAMED = ("failed", "unknown", "unreachable", "half_done", "not_begun")
 _TONES = {
     "failed": Tone.BAD,
+    "unknown": Tone.UNKNOWN,
     "half_done": Tone.UNKNOWN,
     "pending": Tone.DUE,
     "waiting": Tone.DUE,
@@ -101,6 +103,10 @@ def _state_messages(
     if state == "failed":
         remedy = f"Fix the cause, then run: {again}"
         yield Message(Tone.BAD, node["failed_task"], name, why, remedy)
+    elif state == "unknown":
+        yield Message(
+            Tone.UNKNOWN, "unknown", name, why, f"Correct fabric_rails, then run: {again}"
+        )
     elif state == "unreachable":
         during = f"connection lost during role {role}: " if role else ""
         ping = shlex.join(["ansible", "-i", site.path, name, "-m", "ping"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rdmaprov.boundary import (
     MOST_NUMBER,
     RIGHT,
+    WHY,
     WRONG,
     OddAnswer,
     fields,
@@ -29,6 +30,7 @@ def _count(value: object) -> str | None:
     return RIGHT if value is None or _integer(value) is RIGHT else WRONG
 
 
+_RAIL = fields({"rdma": _DEVICE, "netdev": _DEVICE, "unfit": WHY}, optional=["unfit"])
 _OPENED = fields(
     {
         "us": integer(0, _MOST_US),
@@ -36,7 +38,7 @@ _OPENED = fields(
         "boot": text(r"[0-9a-f-]{0,36}"),
         "names": list_of(text(r"[0-9]{1,2}/[a-z_]{1,16}(\.\w{1,64})?"), MOST_COUNTERS),
         "counts": list_of(_count, MOST_COUNTERS),
-        "rails": list_of(fields({"rdma": _DEVICE, "netdev": _DEVICE}), 64),
+        "rails": list_of(_RAIL, 64),
     }
 )
 _PLACES = integers(0, MOST_COUNTERS - 1, MOST_COUNTERS)
@@ -62,6 +64,7 @@ class CounterNames:
         keys: rail and name of each counter.
         counts: what they are at, None for each that cannot be read.
         devices: RDMA and network device of each rail, empty where there is none.
+        unfit: why nothing is read of a rail, by its number.
 
     """
 
@@ -71,6 +74,7 @@ class CounterNames:
     keys: tuple[tuple[int, str], ...]
     counts: tuple[int | None, ...]
     devices: tuple[tuple[str, str], ...]
+    unfit: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,9 +115,9 @@ def parse_names(said: str, rails: int) -> CounterNames:
     if len(data["rails"]) != rails:
         raise OddAnswer("its answer has other rails than it was asked about")
     devices = tuple((each["rdma"], each["netdev"]) for each in data["rails"])
-    return CounterNames(
-        data["us"] / 1e6, data["cpu_us"] / 1e6, data["boot"], keys, tuple(data["counts"]), devices
-    )
+    unfit = {rail: each["unfit"] for rail, each in enumerate(data["rails"]) if each.get("unfit")}
+    at_s, cpu_s, counts = data["us"] / 1e6, data["cpu_us"] / 1e6, tuple(data["counts"])
+    return CounterNames(at_s, cpu_s, data["boot"], keys, counts, devices, unfit)
 
 
 def parse_steps(said: str, counters: int) -> CounterSteps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rdmaprov.boundary import OddAnswer
@@ -34,6 +35,7 @@ class NodeAccount:
         levels: what each is at, None for one that could not be read yet.
         gone: those that cannot be read now.
         missing: what no counter of it says, in words.
+        unfit: why nothing is read of a rail, by its number.
         may_stop: counters that stop at their largest value.
         resets: when counters were seen to be set back, in seconds since the watch began.
         reboots: when the node was seen to have booted anew.
@@ -53,6 +55,7 @@ class NodeAccount:
     levels: dict[Key, int | None] = field(default_factory=dict)
     gone: frozenset[Key] = frozenset()
     missing: tuple[str, ...] = ()
+    unfit: Mapping[int, str] = field(default_factory=dict)
     may_stop: tuple[Key, ...] = ()
     resets: list[float] = field(default_factory=list)
     reset_rails: set[int] = field(default_factory=set)
@@ -92,6 +95,7 @@ class NodeAccount:
         if is_again and self.lost is not None:
             self.gaps.append((self.heard_s, now_s))
         self.lost, self._boot, self.devices = None, names.boot, names.devices
+        self.unfit = names.unfit
         self.keys = names.keys
         self.gone = frozenset(self.totals) - frozenset(names.keys)
         self.levels.update(zip(names.keys, names.counts, strict=True))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rdmaprov.finding.finding import Finding
+from rdmaprov.finding.kinds import UNFIT
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
@@ -22,6 +23,8 @@ def unknowns(fleet: WatchedFleet) -> Iterator[Finding]:
     for name, node in fleet.nodes.items():
         yield from _silences(fleet, name, node)
         if node.answers:
+            for rail, why in node.unfit.items():
+                yield Finding("rail.unsupported", why, UNFIT, name, rail, proven=False)
             yield from _odd_counters(name, node)
             if node.missing:
                 missing[node.missing].append(name)

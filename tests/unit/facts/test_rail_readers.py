@@ -7,11 +7,12 @@ trees of sysfs, shaped as Linux has them, all three must agree.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from plugins.module_utils import rails as roles
-from plugins.module_utils.plan import NotYet
+from plugins.module_utils.plan import NotYet, Unsupported
 from tests.roles.fake import FakeMachine
 from tests.validate.fake_node import FakeNode
 
@@ -254,3 +255,97 @@ def test_ethernet_port_needs_its_network_device(tree):
         by_roles(tree.root, {"pci": PCI})
     with pytest.raises(suite.NoDevice, match="has no network device"):
         by_suite(tree.root, {"pci": PCI})
+
+
+def more_ports(tree: FakeNode, name: str, pci: str, ports: dict[int, dict[str, str]]) -> None:
+    for number, files in ports.items():
+        for file, text in files.items():
+            tree.put(f"{place_of(pci)}/infiniband/{name}/ports/{number}/{file}", text + "\n")
+
+
+_DOWN = {"link_layer": "Ethernet", "state": "1: DOWN"}
+_UP = {"link_layer": "Ethernet", "state": "4: ACTIVE"}
+
+
+def planes(tree: FakeNode) -> None:
+    """ConnectX-8 with hardware planes: twelve ports, data on 3, 6, 9 and 12."""
+    rdma(tree, "mlx5_0", PCI, "")
+    for plane in range(4):
+        net(tree, f"eth_r0_p{plane}", PCI, 2 + plane, phys_port_name=f"p{plane}")
+    up = {3 * p + 3: {**_UP, "gid_attrs/ndevs/0": f"eth_r0_p{p}"} for p in range(4)}
+    more_ports(tree, "mlx5_0", PCI, {**dict.fromkeys(range(1, 13), _DOWN), **up})
+
+
+def second_port(tree: FakeNode) -> None:
+    """ConnectX-3: one RDMA device with two ports, the second without a cable."""
+    plain(tree)
+    net(tree, "ens1d1", PCI, 3)
+    more_ports(tree, "mlx5_0", PCI, {1: _UP, 2: {**_DOWN, "gid_attrs/ndevs/0": "ens1d1"}})
+
+
+def two_ports_of_infiniband(tree: FakeNode) -> None:
+    net(tree, "ibs1", PCI, 2)
+    rdma(tree, "mlx5_0", PCI, "")
+    layer = {"link_layer": "InfiniBand"}
+    more_ports(tree, "mlx5_0", PCI, {1: layer, 2: {**layer, "state": "1: DOWN"}})
+
+
+def switchdev(tree: FakeNode) -> None:
+    """Have the uplink on port 1, a representor on port 2, and nobody on ports 3 and 4."""
+    representors(tree)
+    more_ports(tree, "mlx5_0", PCI, {1: _UP, 2: {**_UP, "gid_attrs/ndevs/0": "a_rep"}})
+    more_ports(tree, "mlx5_0", PCI, {3: _DOWN, 4: _DOWN})
+
+
+@pytest.mark.parametrize(
+    ("shape", "described"),
+    [
+        (planes, {"netdev": "eth_r0_p0"}),
+        (second_port, {"netdev": "ens1np0"}),
+        (second_port, {"netdev": "ens1d1"}),
+        (two_ports_of_infiniband, {"pci": PCI}),
+        (two_ports_of_infiniband, {"rdma": "mlx5_0"}),
+    ],
+)
+def test_device_with_data_on_other_ports_is_refused_by_all(tree, shape: Tree, described):
+    shape(tree)
+    with pytest.raises(Unsupported, match="multi-port or multi-plane"):
+        by_roles(tree.root, described)
+    with pytest.raises(suite.UnfitDevice, match="multi-port or multi-plane"):
+        by_suite(tree.root, described)
+    assert "multi-port or multi-plane" in node.unfit(str(tree.root), "mlx5_0")
+
+
+def test_switchdev_uplink_on_port_1_is_fit(tree):
+    switchdev(tree)
+    wanted = ("ens1np0", "mlx5_0")
+    assert {read({"netdev": "ens1np0"}) for read in readers(tree)} == {wanted}
+    assert node.unfit(str(tree.root), "mlx5_0") == ""
+
+
+def readers(tree: FakeNode) -> list[Callable[[dict[str, str]], tuple[str, str]]]:
+    return [partial(each, tree.root) for each in (by_roles, by_suite, on_node)]
+
+
+def xdr(tree: FakeNode, smi: str, *, verbs: bool) -> None:
+    net(tree, "ibs192", PCI, 2)
+    for name in ("mlx5_0", smi):
+        rdma(tree, name, PCI, "")
+    layer = {"link_layer": "InfiniBand", "state": "4: ACTIVE"}
+    more_ports(tree, "mlx5_0", PCI, {1: layer})
+    more_ports(tree, smi, PCI, dict.fromkeys(range(1, 5), layer))
+    if verbs:
+        tree.put("/sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0\n")
+
+
+@pytest.mark.parametrize("described", [{"pci": PCI}, {"netdev": "ibs192"}, {"rdma": "mlx5_0"}])
+@pytest.mark.parametrize("smi", ["smi1", "ibsmi_0", "a_plane"])
+@pytest.mark.parametrize("verbs", [True, False])
+def test_smi_device_is_no_rail(tree, smi, verbs, described):
+    xdr(tree, smi, verbs=verbs)
+    assert {read(described) for read in readers(tree)} == {("ibs192", "mlx5_0")}
+    assert f"{smi} is the SMI device of mlx5_0" in node.unfit(str(tree.root), smi)
+    with pytest.raises(Unsupported, match="SMI"):
+        by_roles(tree.root, {"rdma": smi})
+    with pytest.raises(suite.UnfitDevice, match="SMI"):
+        by_suite(tree.root, {"rdma": smi})

@@ -17,6 +17,8 @@ RAIL: dict[str, Any] = {
     "mtu_bytes": 9000,
     "model": "15b3:1021",
     "card": "",
+    "unfit": "",
+    "is_smi": False,
     "manages_nvswitch": False,
     "driver": "mlx5_core",
     "firmware": "28.43.2026",
@@ -28,6 +30,8 @@ RAIL: dict[str, Any] = {
 }
 FACTS: dict[str, Any] = {
     "rails": [RAIL],
+    "bare_nics": [],
+    "python_minor": 11,
     "gpus": [{"pci": "0000:1b:00.0", "path": ["0000:15:01.0"], "numa_node": 0}],
     "gpu_module": "open",
     "memory_bytes": 2113646592 * 1024,

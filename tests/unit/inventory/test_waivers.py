@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,58 @@ def test_a_problems_line_ends_with_its_rule(tmp_path: Path):
     site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
     lines = [problem.text() for problem in contract.problems(load_site(site))]
     assert [line.rpartition(" ")[2] for line in lines] == ["(qos.pfc-one)", "(qos.pfc-cnp)"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("fabric_roce_dscp: 0", "RoCE data has DSCP 0"),
+        ("fabric_cnp_dscp: 0", "CNPs have DSCP 0"),
+    ],
+)
+def test_note_is_said_and_refuses_nothing(tmp_path: Path, lines: str, said: str):
+    everyone = sites.GOOD["group_vars/all.yml"] + lines + "\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
+    problems, waived = contract.judge(load_site(site))
+    assert [p.rule for p in problems] == []
+    (note,) = [each.text for each in waived]
+    assert note.startswith(f"note (qos.unmarked): {lines.partition(':')[0]}: {said}")
+
+
+_ROCE = (
+    "fabric_kind: roce\nfabric_link_gbps: 400\nfabric_roce_dscp: 26\nfabric_lossless_priority: 3"
+)
+_IB = "fabric_kind: infiniband\nfabric_link_gbps: 400"
+
+
+def rules_of(tmp_path: Path, fleet: str, addresses: list[list[str]]) -> set[str]:
+    hosts = ""
+    for name, own in zip(("n1", "n2"), addresses, strict=True):
+        rails = []
+        for number, address in enumerate(own):
+            entry = {"pci": f"0000:18:00.{number}"} | ({"address": address} if address else {})
+            is_storage = number and "infiniband" in fleet
+            rails.append(json.dumps(entry | ({"use": "storage"} if is_storage else {})))
+        hosts += f"    {name}: {{fabric_rails: [{', '.join(rails)}]}}\n"
+    files = {"hosts.yml": f"all:\n  hosts:\n{hosts}", "group_vars/all.yml": fleet + "\n"}
+    return {each.rule for each in contract.problems(load_site(sites.write(tmp_path / "s", files)))}
+
+
+@pytest.mark.parametrize(
+    ("fleet", "addresses", "rule"),
+    [
+        (_IB, [["", "10.1.0.1/24"], ["", "10.1.0.2/24"]], ""),
+        (_ROCE, [["", "10.1.0.1/24"], ["", "10.1.0.2/24"]], "rails.usable"),
+        (_ROCE + "\nfabric_source_routing: false", [["10.0.0.1/32"], ["10.0.0.2/32"]], ""),
+        (_ROCE, [["10.0.0.1/32"], ["10.0.0.2/32"]], "rails.reachable"),
+        (
+            _ROCE + "\nfabric_source_routing: false",
+            [["10.0.0.1/24"], ["10.0.9.2/24"]],
+            "rails.plane",
+        ),
+        (_ROCE, [["10.0.0.1/24", "10.0.0.9/24"], ["10.0.0.2/24", "10.0.0.8/24"]], "rails.apart"),
+    ],
+)
+def test_addresses_as_sites_have_them(tmp_path: Path, fleet: str, addresses, rule: str):
+    found = {each for each in rules_of(tmp_path, fleet, addresses) if each.startswith("rails.")}
+    assert rule in found if rule else found == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rdmaprov.boundary import (
     RIGHT,
+    WHY,
     Check,
     boolean,
     fields,
@@ -32,8 +33,9 @@ _RAIL = fields(
         "rdma": _NAME,
         "state": _NAME,
         "counters": _COUNTERS,
+        "unfit": WHY,
     },
-    optional=["mac"],
+    optional=["mac", "unfit"],
 )
 # Empty where nvidia-smi has no number, such as for memory that GPU and CPU share.
 _MIB = text(r"([0-9]{1,9}(\.[0-9]+)?)?")

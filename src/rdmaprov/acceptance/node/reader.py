@@ -19,7 +19,16 @@ import subprocess
 import sys
 import time
 
-from rdmaprov.node.devices import addresses, below, hops, names, pci_path, rail_devices, read
+from rdmaprov.node.devices import (
+    addresses,
+    below,
+    hops,
+    names,
+    pci_path,
+    rail_devices,
+    read,
+    unfit,
+)
 from rdmaprov.node.gpus import read_gpus, read_processes
 from rdmaprov.node.identity import read_identity
 
@@ -119,6 +128,7 @@ def read_rail(described, addresses_of):
         "mac": read("/sys/class/net", netdev, "address") if netdev else "",
         "rdma": device,
         "state": state.partition(":")[2].strip(),
+        "unfit": unfit("/", device) if device else "",
         "counters": read_counters(netdev, device),
     }
 

@@ -11,6 +11,7 @@ from rdmaprov.acceptance.preflight import gpus as gpu_checks
 from rdmaprov.acceptance.remedies import no_answer
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding, apply_remedy
+from rdmaprov.finding.kinds import UNFIT
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.probe.errors import NodeError
 
@@ -108,7 +109,9 @@ def _rail_findings(
     for rail, is_ in zip(node.rails, seen, strict=True):
         known = {**is_, **ready} if is_["rdma"] and not node.uses_netdevs else is_
         what, remedy = _judge_rail(node.name, rail, known, backend)
-        if what:
+        if why := is_.get("unfit"):
+            yield Finding("rail.unsupported", why, UNFIT, node.name, rail.index, proven=False)
+        elif what:
             yield Finding("rail.not-ready", what, remedy, node.name, rail.index)
 
 

@@ -69,7 +69,9 @@ class Watched:
                 boot = file.read().strip()
         except OSError:
             boot = ""
-        devices = [{"rdma": each.rdma, "netdev": each.netdev} for each in self.rails]
+        devices = [
+            {"rdma": each.rdma, "netdev": each.netdev, "unfit": each.unfit} for each in self.rails
+        ]
         return dict(self.costs(), boot=boot, names=self.names, counts=self.last, rails=devices)
 
     def read(self):
