@@ -68,6 +68,12 @@ def test_tool_that_no_repository_has_is_named(node: AptNode):
         run(node, "inbox")
 
 
+def test_bluefield_gets_what_reads_its_mode(node: AptNode):
+    node.put("/sys/bus/pci/devices/0000:1a:00.0/device", "0xa2dc\n")
+    (change,) = converge(node, ofed, arguments("inbox"), check=True)["changes"]
+    assert change["seen"] == "absent: mstflint"
+
+
 def test_other_flavour_is_removed_first(node: AptNode):
     run(node, "mlnx_ofed")
     node.ran.clear()

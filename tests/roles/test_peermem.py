@@ -108,6 +108,7 @@ def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
 )
 def test_module_that_does_not_load_is_explained(node: FakeMachine, prepare: Any, says: str):
     node.programs["modprobe nvidia_peermem"] = EINVAL
+    node.programs["dkms status"] = "nvidia/580.95.05, 6.8.0-45-generic, x86_64: installed\n"
     prepare(node)
     with pytest.raises(NodeError, match=rf"^nvidia_peermem does not load: .*{says}"):
         converge(node, peermem, arguments(), check=False)
@@ -186,3 +187,12 @@ def test_loaded_module_is_left_alone(node: FakeMachine, mode: str):
     assert node.exists(CLIENT)
     assert result["notes"][1].startswith("nvidia_peermem is loaded and stays loaded")
     assert not [line for line in node.ran if line.startswith("modprobe")]
+
+
+@pytest.mark.parametrize("status", ["", "mlnx-ofed-kernel/24.10, 6.8.0-45-generic: installed\n"])
+def test_precompiled_driver_gets_no_commands_of_dkms(node: FakeMachine, status: str):
+    node.programs["modprobe nvidia_peermem"] = EINVAL
+    node.programs |= {"dkms status": status} if status else {}
+    with pytest.raises(NodeError, match="precompiled, as the distribution's is") as caught:
+        converge(node, peermem, arguments(), check=False)
+    assert "dkms remove" not in str(caught.value)

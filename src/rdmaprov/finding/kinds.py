@@ -313,15 +313,15 @@ KINDS = {
         "its all-reduce and bursts, against other rails and other nodes",
         "its link's rate, its PCIe link, a limit (`tc qdisc`), the switch port",
     ),
-    "rail.unsupported": FindingKind(
-        "A rail's device is of a kind that rdmaprov cannot judge.",
-        "the ports of its RDMA device in sysfs",
-        "data on other ports than the first (planes, two ports); an SMI device named as a rail",
-    ),
     "rail.unreachable": FindingKind(
         "Nodes do not reach each other over a rail.",
         "connections over each rail by its own device",
         "cable in another port; VLAN; address or mask; a firewall",
+    ),
+    "rail.unsupported": FindingKind(
+        "A rail's device is of a kind that rdmaprov cannot judge.",
+        "the ports of its RDMA device in sysfs",
+        "data on other ports than the first (planes, two ports); an SMI device named as a rail",
     ),
     "rank.absent": FindingKind(
         "A rank did not join the others; one that still imports torch is no proven fault.",

@@ -85,6 +85,12 @@ def test_what_is_wrong_is_named(nodes, known, path, value, says, rail):
     assert (finding.node, finding.rail, finding.proven) == ("n3", rail, True)
 
 
+def test_device_that_is_not_supported_is_unknown_and_not_down(nodes, known):
+    known["n3"]["rails"][0] |= {"unfit": "mlx5_0 has 12 ports", "state": "DOWN"}
+    (finding,) = found(nodes, known)
+    assert (finding.kind, finding.rail, finding.proven) == ("rail.unsupported", 0, False)
+
+
 def test_a_node_that_does_not_answer_is_not_known(nodes, known):
     known["n2"] = NodeUnreachable("n2: ssh: connection refused", "Is sshd running there?")
     (finding,) = found(nodes, known)

@@ -8,7 +8,7 @@ from tests.unit.helpers.apply_events import events, results_of, run, shown
 from rdmaprov.apply import summary
 from rdmaprov.apply.events import NodeEvent, RolePlan, Survey, parse_event
 from rdmaprov.apply.progress import event_line
-from rdmaprov.apply.results import NodeResult, NodeState, next_result
+from rdmaprov.apply.results import NodeResult, NodeState, next_result, role_states
 from rdmaprov.exit_codes import ExitCode
 
 REFUSED = "ssh: connect to host 127.0.0.1 port 1: Connection refused"
@@ -157,6 +157,8 @@ FINE = NodeResult("fine", True, before=Survey())
 REBOOT = NodeResult("boot", True, before=Survey({"mlx5": RolePlan(reboot=("mlx5_core: a=1",))}))
 LOST = NodeResult("lost", True, unreachable=True, problem="no route")
 BROKEN = NodeResult("broken", True, failed="mtu: Set it", problem="cannot")
+_ODD = Survey({"mtu": RolePlan()}, problems=("mtu: 12 ports",), unknown=("mtu",))
+PLANES = NodeResult("odd", True, before=_ODD, failed="Survey", problem="mtu: 12 ports")
 PENDING = NodeResult("todo", False, before=Survey({"mtu": RolePlan()}, ("mtu",)))
 
 
@@ -169,11 +171,20 @@ PENDING = NodeResult("todo", False, before=Survey({"mtu": RolePlan()}, ("mtu",))
         ((FINE, REBOOT, LOST), ExitCode.UNKNOWN),
         ((FINE, NodeResult("silent", True)), ExitCode.UNKNOWN),
         ((FINE, REBOOT, LOST, BROKEN), ExitCode.FAILED),
+        ((FINE, REBOOT, PLANES), ExitCode.UNKNOWN),
+        ((PLANES, BROKEN), ExitCode.FAILED),
     ],
 )
 def test_exit_code_is_the_worst_of_the_nodes(nodes, code):
     assert results_of(*nodes).exit_code() == code
     assert results_of(*nodes, interrupted=True).exit_code() == ExitCode.INTERRUPTED
+
+
+def test_device_that_is_not_supported_is_unknown():
+    text = shown(summary.plan_lines(results_of(FINE, PLANES), diffs=False))
+    assert "unknown\n  odd: mtu: 12 ports\n" in text
+    assert results_of(PLANES).as_data()["odd"]["state"] == "unknown"
+    assert role_states(PLANES) == {"mtu": "unknown"}
 
 
 def test_required_reboot_has_its_reason():

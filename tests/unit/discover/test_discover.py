@@ -98,6 +98,33 @@ def test_collector_reads_nics(machine: Path):
     assert first == {**RAIL, "addresses": []}
 
 
+def test_nics_without_a_driver_are_named_with_what_to_write(tmp_path: Path):
+    put(tmp_path, "sys/bus/pci/devices/0000:18:00.0/vendor", "0x15b3")
+    put(tmp_path, "sys/bus/pci/devices/0000:18:00.0/class", "0x020000")
+    put(tmp_path, "sys/bus/pci/devices/0000:19:00.0/vendor", "0x8086")
+    put(tmp_path, "sys/bus/pci/devices/0000:19:00.0/class", "0x020000")
+    facts = parse_facts(json.dumps(collector.collect(str(tmp_path))))
+    first, then = variables.remarks(facts)
+    assert first == "1 NVIDIA NIC without an RDMA device (driver: none): 0000:18:00.0"
+    assert "ofed_source" in then
+    assert 'fabric_rails: [{pci: "0000:18:00.0"}]' in then
+    assert variables.is_unknown(facts)
+
+
+def test_device_with_planes_is_no_rail_and_unknown(machine: Path):
+    for port in ("1", "2"):
+        base = f"sys/class/infiniband/mlx5_0/ports/{port}"
+        put(machine, f"{base}/link_layer", "InfiniBand")
+    facts = collector.collect(str(machine))
+    assert any("mlx5_0 is no rail: mlx5_0 has 2 ports" in each for each in variables.remarks(facts))
+    assert variables.is_unknown(facts)
+
+
+def test_python_of_rhel_8_is_named(machine: Path):
+    facts = {**collector.collect(str(machine)), "python_minor": 6}
+    assert any("newest Python is 3.6" in each for each in variables.remarks(facts))
+
+
 def test_node_becomes_variables_with_gpus_at_the_nearest_rail(machine: Path):
     found = variables.host_variables(collector.collect(str(machine)))
     assert found == {

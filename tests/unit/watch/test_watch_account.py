@@ -176,6 +176,8 @@ STEPS = {"us": 5, "cpu_us": 5, "at": [0], "by": [-3], "gone": [1]}
 def test_answers_of_the_right_shape_are_taken():
     assert parse_names(json.dumps(NAMED), 1).keys == ((0, "down"), (0, "counters.x"))
     assert parse_steps(json.dumps(STEPS), 2).by == [-3]
+    planes = [{"rdma": "mlx5_0", "netdev": "", "unfit": "12 ports"}]
+    assert parse_names(json.dumps({**NAMED, "rails": planes}), 1).unfit == {0: "12 ports"}
 
 
 @pytest.mark.parametrize(
