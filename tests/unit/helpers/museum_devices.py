@@ -34,7 +34,10 @@ def collected(node: MuseumNode) -> dict[str, Any]:
 
 
 def rails(node: MuseumNode, _wanted: object) -> Said:
-    chosen, _ = choose_rails(collected(node))
+    facts = collected(node)
+    if any(each["unfit"] and not each["is_smi"] for each in facts["rails"]):
+        return {}  # unknown, and said
+    chosen, _ = choose_rails(facts)
     return {"discover": [each["device"] for each in chosen]}
 
 
