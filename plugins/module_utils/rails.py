@@ -166,11 +166,8 @@ def _require_one_port(machine: Machine, index: int, rdma: str) -> None:
 
 
 def _has_data(machine: Machine, port: str) -> bool:
-    """Return whether data may be on others than port 1, by one port of several.
-
-    In switchdev mode, further ports are representors, or nobody's, and down. Port 1 of RoCE without
-    a network device is not where the data is.
-    """
+    """Return whether data may be on others than port 1, by one port of several."""
+    # In switchdev mode, further ports are representors, or nobody's, and down.
     netdev, is_first = _name(machine, port + "/gid_attrs/ndevs/0"), port.endswith("/ports/1")
     if _name(machine, port + "/link_layer") == "InfiniBand":
         return not is_first
@@ -182,11 +179,8 @@ def _has_data(machine: Machine, port: str) -> bool:
 
 
 def _data_device_of(machine: Machine, rdma: str) -> str:
-    """Return the device that an SMI device belongs to, empty for all other devices.
-
-    A card with planes (XDR) has one on the function of its own, with a port for each plane and
-    without uverbs. [Linux drivers/infiniband/core/uverbs_main.c, ib_uverbs_add_one]
-    """
+    """Return the device that an SMI device belongs to, empty for all other devices."""
+    # It has a port for each plane, and no uverbs: Linux core/uverbs_main.c, ib_uverbs_add_one.
     pci, devices = pci_of_rdma(machine, rdma), machine.names(_INFINIBAND)
     others = [each for each in devices if each != rdma and pci_of_rdma(machine, each) == pci]
     if not pci or not others:

@@ -99,10 +99,8 @@ def discover(
             f"e.g. {silent[0]}: {reasons[silent[0]]}",
             f"Try: ansible -i {site} {silent[0]} -m ping",
         )
-    unknown = [
-        host for host, facts in answers.facts.items() if variables.is_unknown(facts, nodes[host])
-    ]
-    return ExitCode.UNKNOWN if unknown else ExitCode.OK
+    found_all = all(not variables.is_unknown(f, nodes[host]) for host, f in answers.facts.items())
+    return ExitCode.OK if found_all else ExitCode.UNKNOWN
 
 
 def _read(

@@ -44,7 +44,8 @@ def choose_rails(
     """
     in_site = list(node.get("fabric_rails") or []) if node is not None else []
     left = sorted(facts["rails"], key=_place)
-    fixed = [each for each in left if any(is_same_rail(entry, each) for entry in in_site)]
+    fit = [each for each in left if not each["unfit"]]
+    fixed = [each for each in fit if any(is_same_rail(entry, each) for entry in in_site)]
     out: list[LeftOut] = []
     rules: tuple[Callable[[Sequence[Device], Mapping[str, Any]], dict[str, str]], ...] = (
         _without_a_role,
@@ -54,9 +55,7 @@ def choose_rails(
     )
     for rule in rules:
         why = rule(left, facts)
-        gone = [
-            each for each in left if each["device"] in why and (each not in fixed or each["unfit"])
-        ]
+        gone = [each for each in left if each["device"] in why and each not in fixed]
         out += [LeftOut(each["device"], why[each["device"]]) for each in gone]
         left = [each for each in left if each not in gone]
     return left, out

@@ -115,17 +115,13 @@ def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]
 def _bare_remarks(facts: Mapping[str, Any]) -> Iterator[str]:
     """Yield what to do where NICs have no RDMA device, or where there is none."""
     nics = facts["bare_nics"]
-    if not facts["rails"] and not nics:
+    if nics:
+        drivers = ", ".join(sorted({each["driver"] or "none" for each in nics}))
+        what = f"{quantity(len(nics), 'NVIDIA NIC')} without an RDMA device (driver: {drivers}): "
+        yield what + ", ".join(each["pci"] for each in nics)
+    elif not facts["rails"]:
         yield "it has no RDMA device (/sys/class/infiniband), and no NVIDIA NIC (lspci -d 15b3:)"
-        return
-    if not nics:
-        return
-    drivers = ", ".join(sorted({each["driver"] or "none" for each in nics}))
-    yield (
-        f"{quantity(len(nics), 'NVIDIA NIC')} without an RDMA device (driver: {drivers}): "
-        + ", ".join(each["pci"] for each in nics)
-    )
-    if not facts["rails"]:
+    if nics and not facts["rails"]:
         rails = ", ".join(f'{{pci: "{each["pci"]}"}}' for each in nics)
         yield (
             "load its RDMA driver (modprobe mlx5_ib), or have rdmaprov install one: write "

@@ -90,7 +90,6 @@ def port_of(devices: Devices, rail: Rail) -> Port:
 
     Raises:
         NoDevice: its network device is not there, nor an RDMA device that needs none.
-        UnfitDevice: its data may be on another port than port 1.
 
     """
     found = _found(devices, rail)
@@ -189,11 +188,8 @@ def _unfit(devices: Devices, rdma: str) -> str:
 
 
 def _has_data(texts: Mapping[str, str], rdma: str, port: str) -> bool:
-    """Return whether data may be on others than port 1, by one port of several.
-
-    In switchdev mode, further ports are representors, or nobody's, and down. Port 1 of RoCE without
-    a network device is not where the data is.
-    """
+    """Return whether data may be on others than port 1, by one port of several."""
+    # In switchdev mode, further ports are representors, or nobody's, and down.
     base = f"{INFINIBAND}/{rdma}/ports/{port}"
     netdev = texts.get(f"{base}/gid_attrs/ndevs/0", "").strip()
     if texts.get(f"{base}/link_layer", "").strip() == "InfiniBand":
@@ -207,11 +203,8 @@ def _has_data(texts: Mapping[str, str], rdma: str, port: str) -> bool:
 
 
 def _data_device_of(devices: Devices, rdma: str) -> str:
-    """Return the device that an SMI device belongs to, empty for all other devices.
-
-    SMI devices are on its function, and have no uverbs, or more ports. [Linux
-    drivers/infiniband/core/uverbs_main.c, ib_uverbs_add_one; hw/mlx5: one port for each plane]
-    """
+    """Return the device that an SMI device belongs to, empty for all other devices."""
+    # It has a port for each plane, and no uverbs: Linux core/uverbs_main.c, ib_uverbs_add_one.
     place = devices.pci_of(f"{INFINIBAND}/{rdma}")
     verbs = {text.strip() for path, text in devices.files.texts.items() if path.startswith(VERBS)}
     for other in devices.names(INFINIBAND) if place and rdma not in verbs else ():

@@ -93,11 +93,8 @@ def data_devices(root):
 
 
 def data_device_of(root, device):
-    """Return the device that an SMI device belongs to; empty for all other devices.
-
-    A card with planes (XDR) has one beside its own, on the same function, with a port for each
-    plane and without uverbs. [Linux drivers/infiniband/core/uverbs_main.c, ib_uverbs_add_one]
-    """
+    """Return the device that an SMI device belongs to; empty for all other devices."""
+    # It has a port for each plane, and no uverbs: Linux core/uverbs_main.c, ib_uverbs_add_one.
     place = pci_path(root, INFINIBAND, device, "device")
     others = [
         each
@@ -127,11 +124,8 @@ def unfit(root, device):
 
 
 def has_data(root, device, port):
-    """Return whether a device with several ports may have data on others than port 1, by one.
-
-    In switchdev mode, further ports are representors, or nobody's, and down. Port 1 of RoCE without
-    a network device is not where the data is.
-    """
+    """Return whether a device with several ports may have data on others than port 1, by one."""
+    # In switchdev mode, further ports are representors, or nobody's, and down.
     base = (root, INFINIBAND, device, "ports", port)
     netdev = read(*base, "gid_attrs/ndevs/0")
     if read(*base, "link_layer") == "InfiniBand":

@@ -64,7 +64,6 @@ class CounterNames:
         keys: rail and name of each counter.
         counts: what they are at, None for each that cannot be read.
         devices: RDMA and network device of each rail, empty where there is none.
-        unfit: why nothing is read of a rail, by its number.
 
     """
 
