@@ -7,14 +7,17 @@ from collections.abc import Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, gpu, pci, units
+from rdmaprov.facts import CouldNotTell, devices, gpu, kernel_modules, pci, slurm, units
+from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable, reboot
 
 pytestmark = pytest.mark.state
 
 _FABRIC_GUIDE = "journalctl -b -u nvidia-fabricmanager"
+_IMEX_GUIDE = "journalctl -b -u nvidia-imex; nvidia-imex-ctl -N"
 _OFF = "--no-persistence-mode"
+_PERSISTENCE = "peermem_gpu_persistence"
 
 
 def test_driver_shows_all_gpus(host: Host, node: Node) -> None:
@@ -34,34 +37,22 @@ def test_driver_shows_all_gpus(host: Host, node: Node) -> None:
 
 def test_persistence_mode_running(host: Host, node: Node) -> None:
     """Each GPU is in persistence mode, so it stays initialized between jobs."""
-    for each in _gpus(host):
-        Setting(
-            node,
-            each.address,
-            "persistence mode",
-            "",
-            where=gpu.QUERY,
-            fix="nvidia-smi -pm 1, or nvidia-persistenced without --no-persistence-mode",
-        ).require(each.is_on("persistence mode"), True)
+    for each in _persistent(host, node):
+        Setting(node, each.address, "persistence mode", _PERSISTENCE, where=gpu.QUERY).require(
+            each.is_on("persistence mode"), True
+        )
 
 
 def test_persistence_mode_after_reboot(host: Host, node: Node) -> None:
     """What turns persistence mode on at boot does so."""
-    _gpus(host)
+    _persistent(host, node)
     unit = units.show(host, gpu.PERSISTENCE)[gpu.PERSISTENCE]
     if unit["LoadState"] == "not-found":
         not_applicable(
             f"no {gpu.PERSISTENCE}, so what turns persistence mode on at boot is not known"
         )
-    setting = Setting(
-        node,
-        gpu.PERSISTENCE,
-        "unit",
-        "",
-        where=f"systemctl show {gpu.PERSISTENCE}",
-        truth=AFTER_REBOOT,
-        fix=f"systemctl edit {gpu.PERSISTENCE}, then systemctl enable {gpu.PERSISTENCE}",
-    )
+    where = f"systemctl show {gpu.PERSISTENCE}"
+    setting = Setting(node, gpu.PERSISTENCE, "unit", _PERSISTENCE, where, AFTER_REBOOT)
     # Ubuntu's is static: a rule of udev's starts it. Its command turns persistence mode off.
     if unit.get("UnitFileState") not in ("enabled", "static"):
         setting.reject(unit.get("UnitFileState") or unit["LoadState"], "enabled")
@@ -115,7 +106,7 @@ def test_memory_repair_has_not_failed(host: Host, node: Node) -> None:
 
 def test_fabric_manager_runs(host: Host, node: Node) -> None:
     """The fabric manager runs where the node has NVSwitches; without it CUDA does not start."""
-    unit, is_contained = _fabric_manager(host)
+    unit, is_contained = _fabric_manager(host, node)
     if is_contained:
         return
     Setting(
@@ -130,7 +121,7 @@ def test_fabric_manager_runs(host: Host, node: Node) -> None:
 
 def test_fabric_manager_after_reboot(host: Host, node: Node) -> None:
     """The fabric manager starts at boot where the node has NVSwitches."""
-    unit, is_contained = _fabric_manager(host)
+    unit, is_contained = _fabric_manager(host, node)
     if is_contained:
         not_applicable("the fabric manager runs in a container, which this node's boot starts")
     Setting(
@@ -146,7 +137,7 @@ def test_fabric_manager_after_reboot(host: Host, node: Node) -> None:
 
 def test_fabric_manager_is_of_the_drivers_version(host: Host, node: Node) -> None:
     """The fabric manager has exactly the driver's version, else its next start fails."""
-    _needs_fabric_manager(host)
+    _bridges(host, node)
     Setting(
         node,
         "nv-fabricmanager",
@@ -157,20 +148,122 @@ def test_fabric_manager_is_of_the_drivers_version(host: Host, node: Node) -> Non
     ).require(gpu.fabric_manager_version(host), gpu.read(host).version)
 
 
+def test_nvlink_subnet_manager_runs(host: Host, node: Node) -> None:
+    """NVLSM and its way to the NVSwitches, ib_umad, are there where NICs lead to NVSwitches."""
+    where = _needs_nvlsm(host, node)
+    umad = f"/sys/module/{gpu.UMAD}/initstate"
+    loaded = read_files(host, umad).value(umad) is not None
+    Setting(node, gpu.UMAD, "module", "", f"{umad}; {where}", fix=f"modprobe {gpu.UMAD}").require(
+        "loaded" if loaded else "not loaded", "loaded"
+    )
+    fix = f"install nvlsm, then systemctl restart {gpu.FABRIC_MANAGER}, which starts it"
+    Setting(node, gpu.NVLSM, "process", "", f"/proc/*/comm; {where}", fix=fix).require(
+        "running" if gpu.runs(host, gpu.NVLSM) else "absent", "running"
+    )
+
+
+def test_nvlink_subnet_manager_after_reboot(host: Host, node: Node) -> None:
+    """The next boot loads ib_umad, without which the fabric manager's unit does not start NVLSM."""
+    _needs_nvlsm(host, node)
+    if _fabric_manager(host, node)[1]:
+        not_applicable("the fabric manager runs in a container, which loads what it needs")
+    denied = kernel_modules.read(host).blocking_line(gpu.UMAD)
+    found = "" if denied else gpu.loads_umad(host)
+    fix = f"echo {gpu.UMAD} > /etc/modules-load.d/nvidia-fabricmanager.conf"
+    Setting(
+        node,
+        gpu.UMAD,
+        "module",
+        "",
+        where="/etc/modprobe.d" if denied else ", ".join(gpu.UMAD_AT_BOOT[:2]) + ", …",
+        truth=AFTER_REBOOT,
+        fix="remove that line" if denied else fix,
+    ).require(denied or ("loaded" if found else "not loaded"), "loaded")
+
+
 def test_gpus_have_joined_their_nvlink_fabric(host: Host, node: Node) -> None:
-    """Each GPU that is part of an NVLink fabric has registered with it."""
-    joining = [each for each in _gpus(host) if each.values.get("fabric/state", "N/A") != "N/A"]
-    if not joining:
+    """Each GPU of an NVLink fabric has registered with it, is healthy in it, and has a cluster."""
+    joining = [each for each in _gpus(host) if each.has_fabric]
+    domain = node.get("fabric_nvlink_domain")
+    if not joining and not domain:
         not_applicable("no GPU is part of an NVLink fabric (nvidia-smi -q, Fabric)")
-    for each in joining:
+    look = "nvidia-smi -q, and the NVLink switches' NMX-C" if domain else _FABRIC_GUIDE
+    for each in joining if joining else _gpus(host):
+        setting = Setting(
+            node,
+            each.address,
+            "NVLink fabric",
+            "fabric_nvlink_domain" if domain else "",
+            where=gpu.QUERY,
+            look=look,
+        )
+        if not each.has_fabric:
+            setting.reject("none", "Completed, Success")
         state, status = each.text("fabric/state"), each.text("fabric/status")
-        Setting(
-            node, each.address, "NVLink fabric", "", where=gpu.QUERY, look=_FABRIC_GUIDE
-        ).require(f"{state}, {status}", "Completed, Success")
+        setting.require(f"{state}, {status}", "Completed, Success")
+        for name, seen, wanted in each.fabric_faults():
+            setting.reject(f"{name}: {seen}", f"{name}: {wanted}")
+        if domain and each.fabric_identity() is None:
+            setting.reject("in no cluster (ClusterUUID)", f"in the cluster of {domain}")
 
 
 def test_imex_runs(host: Host, node: Node) -> None:
-    """IMEX runs where the node shares NVLink with others and a list says with which."""
+    """IMEX runs and is ready where the node shares NVLink and a list says with which nodes."""
+    others, unit = _imex(host, node)
+    setting = Setting(
+        node,
+        gpu.IMEX,
+        "unit",
+        "fabric_nvlink_domain",
+        where=f"systemctl show {gpu.IMEX}; {gpu.NODES} lists {others} nodes",
+        look=_IMEX_GUIDE,
+    )
+    setting.require(unit.get("ActiveState") or "absent", "active")
+    state = gpu.imex_state(host)
+    strangers = gpu.imex_strangers(host)
+    if state.startswith("WAITING") or (state == "READY" and strangers):
+        # Others keep it waiting: they are judged where they are.
+        raise CouldNotTell(
+            f"IMEX is {state}, and of its domain {', '.join(strangers) or 'no node is missing'} "
+            "(nvidia-imex-ctl -q, -N -j)"
+        )
+    setting.require(f"active and {state}", "active and READY")
+
+
+def test_imex_channel_running(host: Host, node: Node) -> None:
+    """Jobs have IMEX's channel 0, without which CUDA may not share memory between nodes."""
+    _channel(host, node)
+    Setting(
+        node,
+        gpu.CHANNELS,
+        "channel0",
+        "fabric_nvlink_domain",
+        where=gpu.CHANNELS,
+        fix="nvidia-modprobe -i 0:1, or load nvidia with NVreg_CreateImexChannel0=1",
+    ).require("present" if gpu.has_channel(host) else "absent", "present")
+
+
+def test_imex_channel_after_reboot(host: Host, node: Node) -> None:
+    """The next boot makes IMEX's channel 0: by the driver's option, or a file of tmpfiles.d."""
+    _channel(host, node)
+    option = kernel_modules.read(host).option("nvidia", "NVreg_CreateImexChannel0")
+    files = read_files(host, "/etc/tmpfiles.d/*.conf").texts
+    if any(f"{gpu.CHANNELS}/channel0" in text for text in files.values()):
+        return
+    Setting(
+        node,
+        "nvidia",
+        "NVreg_CreateImexChannel0",
+        "fabric_nvlink_domain",
+        where="/etc/modprobe.d, /etc/tmpfiles.d",
+        truth=AFTER_REBOOT,
+        fix="echo options nvidia NVreg_CreateImexChannel0=1 > /etc/modprobe.d/nvidia-imex.conf, "
+        "then rebuild the initramfs",
+    ).require(option[0] if option else "absent", "1")
+
+
+def _imex(host: Host, node: Node) -> tuple[int, Mapping[str, str]]:
+    """Return how many nodes IMEX connects, and its unit; skip where the node itself has none."""
     if not node.get("fabric_nvlink_domain"):
         not_applicable("the site does not set fabric_nvlink_domain")
     others = gpu.imex_nodes(host)
@@ -179,14 +272,14 @@ def test_imex_runs(host: Host, node: Node) -> None:
     unit = units.show(host, gpu.IMEX)[gpu.IMEX]
     if (unit.get("UnitFileState"), unit.get("ActiveState")) == ("disabled", "inactive"):
         not_applicable(f"{gpu.IMEX} is disabled, so a job starts IMEX itself")
-    Setting(
-        node,
-        gpu.IMEX,
-        "unit",
-        "fabric_nvlink_domain",
-        where=f"systemctl show {gpu.IMEX}; {gpu.NODES} lists {len(others)} nodes",
-        look="journalctl -b -u nvidia-imex; nvidia-imex-ctl -N",
-    ).require(unit.get("ActiveState") or "absent", "active")
+    return len(others), unit
+
+
+def _channel(host: Host, node: Node) -> None:
+    """Skip the test where jobs get channels of their own."""
+    _imex(host, node)
+    if "switch/nvidia_imex" in slurm.switch_type(host):
+        not_applicable("SwitchType=switch/nvidia_imex: Slurm makes a channel for each job")
 
 
 def _addresses(host: Host) -> tuple[str, ...]:
@@ -203,18 +296,46 @@ def _gpus(host: Host) -> tuple[gpu.Gpu, ...]:
     return gpu.read(host).gpus
 
 
-def _fabric_manager(host: Host) -> tuple[Mapping[str, str], bool]:
+def _persistent(host: Host, node: Node) -> tuple[gpu.Gpu, ...]:
+    """Return the node's GPUs; skip where the site leaves their persistence mode alone."""
+    if node.get(_PERSISTENCE) == "keep":
+        not_applicable(f"{_PERSISTENCE}: keep")
+    return _gpus(host)
+
+
+def _fabric_manager(host: Host, node: Node) -> tuple[Mapping[str, str], bool]:
     """Return the fabric manager's unit, and whether it runs in the driver's container instead."""
-    _needs_fabric_manager(host)
+    _bridges(host, node)
     unit = units.show(host, gpu.FABRIC_MANAGER)[gpu.FABRIC_MANAGER]
-    return unit, unit["LoadState"] == "not-found" and gpu.fabric_manager_runs(host)
+    return unit, unit["LoadState"] == "not-found" and gpu.runs(host, "nv-fabricmanager")
 
 
-def _needs_fabric_manager(host: Host) -> None:
-    """Skip the test on nodes without NVSwitches of their own."""
+def _bridges(host: Host, node: Node) -> tuple[str, ...]:
+    """Return the NICs that lead to the node's NVSwitches, none where these are on PCI.
+
+    Skip the test on nodes whose NVSwitches are managed elsewhere (an NVL72's trays, a guest's
+    host), and on those without.
+    """
     _addresses(host)
-    if not pci.Functions.read(host).nvswitches():
-        not_applicable("the node has no NVSwitch on its PCI bus")
+    functions = pci.Functions.read(host)
+    if functions.nvswitches():
+        return ()
+    if not any(each.has_fabric for each in gpu.read(host).gpus):
+        not_applicable("no NVSwitch on the PCI bus, and no GPU is part of an NVLink fabric")
+    if node.get("fabric_nvlink_domain"):
+        not_applicable("fabric_nvlink_domain: the NVSwitches are in trays of their own")
+    found = functions.nvswitch_bridges(host)
+    if not found:
+        not_applicable("no NVSwitch on the PCI bus, and no NIC leads to one (SW_MNG in its VPD)")
+    return found
+
+
+def _needs_nvlsm(host: Host, node: Node) -> str:
+    """Return what shows that NVSwitches are managed over NICs; skip where they are not."""
+    found = _bridges(host, node)
+    if not found:
+        not_applicable("the node's NVSwitches are on its PCI bus, and need no NVLSM")
+    return f"{devices.PCI}/{found[0]}/vpd has SW_MNG"
 
 
 def _require_ecc(host: Host, node: Node, path: str, fix: str, truth: str = "running") -> None:

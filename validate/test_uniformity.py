@@ -6,12 +6,13 @@ same model of NIC for its firmware, the same values of the site for software tha
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, rails, software, subnet_port, uniform
+from rdmaprov.facts import devices, gpu, rails, software, subnet_port, uniform
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
 from rdmaprov.inventory import Fleet, Node, Rail
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.state
 
 _RELEASE, _OS = "/proc/sys/kernel/osrelease", "/etc/os-release"
 _DMI = "/sys/class/dmi/id"
+_NMX = "nvidia-smi -q, and the rack's partitions in NMX-C; then write one domain for both"
 
 
 def test_kernel(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
@@ -120,6 +122,49 @@ def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         return [Sample(node.name, "torch", kind, seen)]
 
     _uniform(fleet, hosts, "version", "torch_runtime_requirements", "pip list", of)
+
+
+def test_nvlink_domains(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """All GPUs of an NVLink domain are in one cluster and clique, which no other domain has."""
+    owners: dict[str, dict[str, Node]] = {}
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        domain = node.get("fabric_nvlink_domain")
+        found = []
+        for each in gpu.read(host).gpus if domain else ():
+            identity = each.fabric_identity()
+            found.append(Sample(node.name, each.address, domain, identity or "no cluster"))
+            if identity:
+                owners.setdefault(identity, {}).setdefault(domain, node)
+        return found
+
+    _uniform(fleet, hosts, "NVLink", "fabric_nvlink_domain", gpu.QUERY, of)
+    settle(
+        [
+            Setting(node, "", "NVLink", "fabric_nvlink_domain", gpu.QUERY, look=_NMX).text(
+                f"{identity}, also of domain {', '.join(sorted({*domains} - {domain}))}",
+                f"of domain {domain} alone",
+            )
+            for identity, domains in owners.items()
+            if len(domains) > 1
+            for domain, node in domains.items()
+        ],
+        [],
+    )
+
+
+def test_imex_lists(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """All nodes of an NVLink domain have the same list of nodes, in one order, for IMEX."""
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        domain = node.get("fabric_nvlink_domain")
+        listed = gpu.imex_nodes(host) if domain else ()
+        if not listed:  # a job starts IMEX itself
+            return []
+        value = f"{len(listed)} nodes, CRC {zlib.crc32(' '.join(listed).encode()):08x}"
+        return [Sample(node.name, gpu.NODES, domain, value)]
+
+    _uniform(fleet, hosts, "list", "fabric_nvlink_domain", gpu.NODES, of)
 
 
 def test_guids(fleet: Fleet, hosts: Mapping[str, Host]) -> None:

@@ -128,6 +128,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "choices": ["auto", "nvidia-peermem", "dmabuf", "off"],
         },
         "gpu_module": {"type": "str"},
+        "gpu_persistence": {"type": "str", "choices": ["keep", "on"], "default": "keep"},
     },
     "mtu": {
         "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},

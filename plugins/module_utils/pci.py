@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 
 from .machine import Machine, NodeError
 from .netdevs import below
@@ -204,6 +205,33 @@ def gpus(machine: Machine, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> list[Fun
         for each in machine.names(DEVICES)
         if _is_gpu(machine, each, vendors)
     ]
+
+
+def nvswitch_bridges(machine: Machine) -> list[str]:
+    """Return the NICs through which NVLSM manages the NVSwitches of HGX B200 and later.
+
+    Their Vital Product Data say SMDL=SW_MNG, by which nvidia-fabricmanager-start.sh finds them.
+    They are looked for only beside an NVIDIA GPU.
+    """
+    if not gpus(machine, (NVIDIA,)):
+        return []
+    nics = [
+        each
+        for each in machine.names(DEVICES)
+        if machine.value(f"{DEVICES}/{each}/vendor") == _MELLANOX
+        and (machine.value(f"{DEVICES}/{each}/class") or "").startswith("0x02")
+    ]
+    return [
+        each for each in nics if machine.ask(f"SW_MNG of {each}", partial(_leads, machine, each))
+    ]
+
+
+def _leads(machine: Machine, address: str) -> bool:
+    try:
+        with open(machine.path(f"{DEVICES}/{address}/vpd"), "rb") as file:
+            return b"SW_MNG" in file.read(32768)  # a capability's largest VPD [PCI 3.0, appendix I]
+    except OSError:
+        return False
 
 
 def nvme_drives(machine: Machine) -> list[Function]:

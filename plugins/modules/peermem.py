@@ -10,6 +10,7 @@ description:
   - Loads nvidia_peermem, now and at boot, and verifies that it is registered with the RDMA drivers.
     In dma-buf mode, refuses a node that does not support it.
   - If the module does not load, reports why and what to do.
+  - Turns on the persistence mode of GPUs, now and at boot, if the site asks for it.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:

@@ -48,7 +48,8 @@ def answer(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
 
 
 def arguments(mode: str = "nvidia-peermem", **changed: object) -> dict[str, Any]:
-    return {"rails": [{"netdev": "ens1"}], "mode": mode, "gpu_module": "", **changed}
+    given = {"rails": [{"netdev": "ens1"}], "mode": mode, "gpu_module": ""}
+    return {**given, "gpu_persistence": "keep", **changed}
 
 
 def layers(result: dict[str, Any]) -> list[tuple[str, str]]:

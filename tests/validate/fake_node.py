@@ -20,7 +20,9 @@ from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 from tests.validate import fake_programs
 
-_PATHS = re.compile(r"(?<![\w.])/(?=(?:sys|proc|etc|boot|run|var|lib|usr|opt|root|home|dev/shm)/)")
+_PATHS = re.compile(
+    r"(?<![\w.])/(?=(?:sys|proc|etc|boot|run|var|lib|usr|opt|root|home|dev/shm|dev/nvidia-caps-\S+)/)"
+)
 _SHELL_TOOLS = ("/usr/bin", "/bin")
 # A builtin of the shell.
 _ULIMIT = 'ulimit() { sed -n "s/^$1 //p" "$ROOT/.answers/ulimit"; }; '

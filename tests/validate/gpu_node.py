@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from tests.validate.fake_node import FakeNode
@@ -19,7 +20,7 @@ CUDA Version                              : 12.8
 
 Attached GPUs                             : {number}
 """
-# As in tests/fixtures/nvidia-smi/h100-hgx.txt; the last lines of the fabric are of newer drivers.
+# As in tests/fixtures/nvidia-smi/h100-hgx.txt; the fabric's last lines are of newer drivers.
 _GPU = """\
 GPU 0000{address}
     Product Name                          : NVIDIA H100 80GB HBM3
@@ -46,7 +47,14 @@ GPU 0000{address}
         State                             : Completed
         Status                            : Success
         CliqueId                          : 0
-        ClusterUUID                       : 00000000-0000-0000-0000-000000000000
+        ClusterUUID                       : 9c6f5af3-53bf-49b5-a436-b66766c413c3
+        Health
+            Summary                       : Healthy
+            Bandwidth                     : Full
+            Route Recovery in progress    : False
+            Route Unhealthy               : False
+            Access Timeout Recovery       : False
+            Incorrect Configuration       : None
     Processes                             : None
 
 """
@@ -67,3 +75,27 @@ def gpu_services(node: FakeNode, gpus: Iterable[str]) -> None:
         "/usr/bin/nvidia-persistenced", "--user nvidia-persistenced --verbose"
     )
     node.unit("nvidia-persistenced.service", MainPID="711", ExecStart=started)
+    nvlsm(node)
+    imex(node, ("10.0.0.1", "10.0.0.2"))
+
+
+def nvlsm(node: FakeNode) -> None:
+    """Have what manages NVSwitches over a NIC, which counts where none is on PCI."""
+    node.put("/sys/bus/pci/devices/0000:60:00.0/vpd", b"\x82\x0b\0CX7 bridge\x90\x0c\0SMDL=SW_MNG")
+    node.put("/proc/720/comm", "nvlsm\n")
+    node.put("/etc/rdma/modules/infiniband.conf", "# MADs of userspace\nib_umad\n")
+
+
+def imex(node: FakeNode, members: tuple[str, ...], **states: str) -> None:
+    """Have IMEX ready on some nodes, which counts where the site has an NVLink domain."""
+    node.put("/etc/nvidia-imex/nodes_config.cfg", "".join(f"{each}\n" for each in members))
+    node.unit("nvidia-imex.service", MainPID="712")
+    rows = {
+        str(number): {"status": states.get(f"node{number}", "READY"), "host": each}
+        for number, each in enumerate(members)
+    }
+    whole = {"nodes": rows, "status": "DEGRADED" if states else "UP"}
+    node.answer("nvidia-imex-ctl -q", "READY\n")
+    node.answer("nvidia-imex-ctl -N -j", json.dumps(whole))
+    node.put("/dev/nvidia-caps-imex-channels/channel0")
+    node.put("/etc/modprobe.d/nvidia-imex.conf", "options nvidia NVreg_CreateImexChannel0=1\n")

@@ -183,7 +183,11 @@ def test_no_check_faults_a_real_gpu_alone(suite, fleet, nodes, changed, name):
         "test_fabric_manager_is_of_the_drivers_version",
         "test_fabric_manager_runs",
         "test_gpus_have_joined_their_nvlink_fabric",
+        "test_imex_channel_after_reboot",
+        "test_imex_channel_running",
         "test_imex_runs",
+        "test_nvlink_subnet_manager_after_reboot",
+        "test_nvlink_subnet_manager_runs",
     }
 
 
@@ -219,9 +223,72 @@ def test_imex_that_jobs_start(suite, fleet, nodes, changed, text, properties, sa
     assert said in why
 
 
-def test_imex_that_runs(suite, fleet, nodes, changed):
+def in_a_domain(fleet, name="rack1"):
     node = fleet.nodes[0]
-    node = replace(node, values={**node.values, "fabric_nvlink_domain": "rack1"})
-    changed.put("/etc/nvidia-imex/nodes_config.cfg", "10.0.0.1\n10.0.0.2\n")
-    changed.unit("nvidia-imex.service")
-    assert judged(suite, fleet, nodes, changed, node)["test_imex_runs"][0] == "passed"
+    return replace(node, values={**node.values, "fabric_nvlink_domain": name})
+
+
+def test_domain_that_is_healthy(suite, fleet, nodes, changed):
+    """Each check of NVLink and IMEX is silent on a node of a rack, as on one of an HGX B200."""
+    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
+    imex = [state for name, (state, _) in found.items() if "imex" in name]
+    assert imex == ["passed"] * 3
+    changed.remove("/sys/bus/pci/devices/0000:05:00.0")
+    found = judged(suite, fleet, nodes, changed)
+    managed = [each for each in found if "fabric_manager" in each or "subnet_manager" in each]
+    assert {found[each][0] for each in managed} == {"passed"}
+    assert len(managed) == 5
+    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
+    assert "trays of their own" in found["test_fabric_manager_runs"][1]
+    changed.remove("/sys/bus/pci/devices/0000:60:00.0/vpd")
+    found = judged(suite, fleet, nodes, changed)
+    assert "no NIC leads to one" in found["test_fabric_manager_after_reboot"][1]
+
+
+def test_channel_for_each_job_needs_no_channel_0(suite, fleet, nodes, changed):
+    changed.remove("/dev/nvidia-caps-imex-channels/channel0")
+    changed.put("/etc/slurm/slurm.conf", "ClusterName=a\nSwitchType=switch/nvidia_imex\n")
+    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
+    assert found["test_imex_channel_running"][0] == "skipped"
+    assert found["test_imex_runs"][0] == "passed"
+
+
+def test_tmpfiles_make_the_channel_too(suite, fleet, nodes, changed):
+    changed.remove("/etc/modprobe.d/nvidia-imex.conf")
+    line = "c /dev/nvidia-caps-imex-channels/channel0 0666 root root - 235:0\n"
+    changed.put("/etc/tmpfiles.d/imex.conf", line)
+    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
+    assert found["test_imex_channel_after_reboot"][0] == "passed"
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"nodes": []}', '{"status": "UP", "nodes": {"0": {"host": 1}}}', "Nodes:\n"]
+)
+def test_domain_in_other_words_is_unknown(suite, fleet, nodes, changed, text):
+    changed.answer("nvidia-imex-ctl -N -j", text)
+    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
+    assert found["test_imex_runs"][0] == "error"
+
+
+def test_domains_that_share_one_cluster_are_named(suite, fleet, nodes):
+    fleet = replace(
+        fleet,
+        nodes=tuple(
+            replace(each, values={**each.values, "fabric_nvlink_domain": f"rack of {each.name}"})
+            for each in fleet.nodes
+        ),
+    )
+    hosts = FakeHosts({name: node.host() for name, node in nodes.items()})
+    names = frozenset(each for each in functions(suite) if "nvlink_domains" in each)
+    (outcome,) = judge(suite, fleet, hosts, names=names)
+    assert outcome.state == "failed"
+    assert "gpu1: running: NVLink is cluster 9c6f5af3" in outcome.said
+    assert "clique 0, also of domain rack of gpu2, expected of domain rack of gpu1" in outcome.said
+
+
+def test_persistence_that_the_site_leaves_alone_is_not_verified(suite, fleet, nodes, changed):
+    node = fleet.nodes[0]
+    node = replace(node, values={**node.values, "peermem_gpu_persistence": "keep"})
+    found = judged(suite, fleet, nodes, changed, node)
+    assert found["test_persistence_mode_running"] == ("skipped", "peermem_gpu_persistence: keep")
+    assert found["test_persistence_mode_after_reboot"][0] == "skipped"

@@ -12,7 +12,18 @@ SKIPPED = {
     "test_cabling.py::test_switches_have_the_same_rails_of_each_node": (
         "fewer than two nodes have RoCE rails to compare without a plan"
     ),
-    "test_gpu.py::test_imex_runs": "the site does not set fabric_nvlink_domain",
+    **{
+        f"test_gpu.py::test_imex_{name}": "the site does not set fabric_nvlink_domain"
+        for name in ("runs", "channel_running", "channel_after_reboot")
+    },
+    **{
+        f"test_gpu.py::test_nvlink_subnet_manager_{name}": (
+            "the node's NVSwitches are on its PCI bus, and need no NVLSM"
+        )
+        for name in ("runs", "after_reboot")
+    },
+    "test_uniformity.py::test_imex_lists": "no selected node has one",
+    "test_uniformity.py::test_nvlink_domains": "no selected node has one",
     "test_nccl.py::test_listed_names_stay_with_their_cards": (
         "nccl_ib_hca: [], so the rails' devices are found"
     ),

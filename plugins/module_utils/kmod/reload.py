@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .. import busy, guard
+from .. import busy, guard, pci
 from ..machine import Machine
+from ..plan import Plan
 from .parameters import is_loaded
 
 # One that is there tells the next plan that a module was unloaded and perhaps not loaded again.
@@ -38,6 +39,21 @@ def obstacle(machine: Machine, module: str, along: Collection[str] = ()) -> str:
                 module, netdev, " and ".join(ways[netdev])
             )
     return busy.rdma_contexts(machine)
+
+
+def takes_nvlsm(plan: Plan, what: str) -> None:
+    """Say that a reload of the NICs' driver takes NVLSM's way to the NVSwitches, where that is so.
+
+    The fabric manager's unit starts NVLSM, once. [nvidia-fabricmanager-start.sh]
+    """
+    found = pci.nvswitch_bridges(plan.machine)
+    if found:
+        plan.interrupt(
+            what,
+            f"NVLSM loses its way to the NVSwitches ({', '.join(found)}), and GPUs may leave their "
+            "NVLink fabric (CUDA error 802)",
+            "until you run on the node: systemctl restart nvidia-fabricmanager",
+        )
 
 
 def reload(machine: Machine, module: str) -> None:

@@ -156,6 +156,7 @@ def running(plan: Plan, restart: str) -> None:
 def restarts(plan: Plan) -> None:
     """Say what a restart of the drivers interrupts."""
     plan.interrupt("openibd restart", "all RDMA devices and their links go away", "for 10 to 60 s")
+    reload.takes_nvlsm(plan, "openibd restart")
 
 
 def different(machine: Machine) -> list[str]:

@@ -164,3 +164,4 @@ def _at_load(
         plan.interrupt(
             f"{each.module} reload", "the devices of its driver go away", "for 5 to 30 s"
         )
+        reload.takes_nvlsm(plan, f"{each.module} reload")

@@ -10,6 +10,7 @@ from ..kmod.parameters import is_loaded
 from ..machine import Machine, NodeError
 from ..peermem import dmabuf, load
 from ..peermem.load import MODULE
+from ..peermem.persistence import persistence
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
 from ..rails import find
 
@@ -31,6 +32,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
 
     """
     plan = Plan(machine)
+    persistence(plan, arguments["gpu_persistence"])
     mode, why = _mode(machine, arguments)
     plan.notes.append(f"{mode}: {why}")
     if mode == "nvidia-peermem":

@@ -1,25 +1,52 @@
 """NVIDIA GPUs as their driver shows them, and what runs beside it: fabric manager, IMEX.
 
-Sources: `man nvidia-smi`; NVIDIA's Fabric Manager user guide; its IMEX guide ("Deployment Models").
+Sources: `man nvidia-smi`; NVIDIA's Fabric Manager user guide; its IMEX guide ("Deployment Models");
+nvml.h, NVML_GPU_FABRIC_HEALTH_*; nvidia-fabricmanager-start.sh of driver 570 and later.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rdmaprov.boundary import shown
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.memo import remember
-from rdmaprov.facts.text import END, read_files, run_program, whole
+from rdmaprov.facts.text import END, parse_json, read_files, run_program, whole
 
 QUERY = "nvidia-smi -q"
 NODES = "/etc/nvidia-imex/nodes_config.cfg"
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 IMEX = "nvidia-imex.service"
 PERSISTENCE = "nvidia-persistenced.service"
+NVLSM = "nvlsm"
+CHANNELS = "/dev/nvidia-caps-imex-channels"
+UMAD = "ib_umad"
+# What loads a module at boot: systemd, rdma-core by udev, OFED's openibd, and whatever a unit's
+# drop-in, a soft dependency or a rule of udev's starts.
+UMAD_AT_BOOT = (
+    "/etc/modules", "/etc/modules-load.d/*.conf", "/run/modules-load.d/*.conf",
+    "/usr/lib/modules-load.d/*.conf", "/usr/local/lib/modules-load.d/*.conf",
+    "/lib/modules-load.d/*.conf", "/etc/rdma/modules/*.conf", "/etc/infiniband/openib.conf",
+    "/etc/systemd/system/nvidia-fabricmanager.service", "/etc/modprobe.d/*.conf",
+    "/etc/systemd/system/nvidia-fabricmanager.service.d/*.conf",
+    "/usr/lib/systemd/system/nvidia-fabricmanager.service", "/etc/udev/rules.d/*.rules",
+)  # fmt: skip
+_LOADS_UMAD = re.compile(r"\bib[_-]umad\b|^\s*UMAD_LOAD\s*=\s*[\"']?(?i:yes|y|1)\b")
+_LOADS_NOT = re.compile(r"\s*([#;]|blacklist\b|options\b|install\b)")
+# By line of the section Health, what a healthy GPU shows. Drivers before 570 have no such section.
+_HEALTHY = {
+    "summary": "Healthy",
+    "bandwidth": "Full",
+    "route recovery in progress": "False",
+    "route unhealthy": "False",
+    "access timeout recovery": "False",
+    "incorrect configuration": "None",
+}
+_ILL = ("Unhealthy", "Limited Capacity", "Degraded", "True")
+NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 # The driver container of NVIDIA's GPU Operator has the driver's programs in a tree of its own.
 _CONTAINER = "/run/nvidia/driver"
 _LEVEL = 4  # blanks of a level of the query's output
@@ -71,6 +98,40 @@ class Gpu:
                 text = self.values[name]
                 return None if text in _NOT_SUPPORTED else text
         raise CouldNotTell(f"{self.address}: {QUERY} shows no {names[0]}")
+
+    @property
+    def has_fabric(self) -> bool:
+        """Return whether it is part of an NVLink fabric, be it registered or not."""
+        return self.values.get("fabric/state", "N/A") not in _NOT_SUPPORTED
+
+    def fabric_faults(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the health of its NVLink fabric that is not as it must be: name, seen, expected.
+
+        Raises:
+            CouldNotTell: the driver shows a word that says neither.
+
+        """
+        for name, healthy in _HEALTHY.items():
+            seen = self.values.get(f"fabric/health/{name}", "N/A")
+            if seen in (*_NOT_SUPPORTED, healthy):
+                continue
+            # Each other text of it names a fault, of which drivers have had more and more.
+            named = name == "incorrect configuration" and not re.search(r"(?i)unknown|err", seen)
+            if seen not in _ILL and not named:
+                raise CouldNotTell(f"{self.address}: {QUERY} shows {shown(seen)!r} as {name}")
+            yield name, seen, healthy
+
+    def fabric_identity(self) -> str | None:
+        """Return which GPUs it reaches by NVLink: a cluster and a clique; None for no cluster.
+
+        Raises:
+            CouldNotTell: the driver shows no such lines.
+
+        """
+        cluster, clique = self.text("fabric/clusteruuid"), self.text("fabric/cliqueid")
+        if cluster in (None, NO_CLUSTER):
+            return None
+        return f"cluster {cluster} clique {clique}"
 
 
 @dataclass(frozen=True)
@@ -135,11 +196,54 @@ def fabric_manager_version(host: Host) -> str:
     return found[1]
 
 
-def fabric_manager_runs(host: Host) -> bool:
-    """Return whether a fabric manager runs, be it in a container."""
+def runs(host: Host, name: str) -> bool:
+    """Return whether a process of that name runs, be it in a container."""
     # The kernel cuts a process's name at 15 characters.
-    command = f"grep -hsx nv-fabricmanage /proc/[0-9]*/comm; echo {END}"
+    command = f"grep -hsx {name[:15]} /proc/[0-9]*/comm; echo {END}"
     return bool(whole(host.run(command).stdout, "names of processes"))
+
+
+def loads_umad(host: Host) -> str:
+    """Return what loads ib_umad at boot, of all that is known to; empty for nothing."""
+    files = read_files(host, *UMAD_AT_BOOT)
+    for path, text in files.texts.items():
+        for line in text.splitlines():
+            if _LOADS_UMAD.search(line) and not _LOADS_NOT.match(line):
+                return path
+    return ""
+
+
+def imex_state(host: Host) -> str:
+    """Return the state of the node's own IMEX daemon, such as READY.
+
+    Raises:
+        CouldNotTell: it does not say.
+
+    """
+    return _output(host, "nvidia-imex-ctl", "-q").strip()
+
+
+def imex_strangers(host: Host) -> list[str]:
+    """Return the nodes of the IMEX domain that are not ready, each with its state.
+
+    Raises:
+        CouldNotTell: `nvidia-imex-ctl -N -j` shows something else.
+
+    """
+    found = parse_json(_output(host, "nvidia-imex-ctl", "-N -j"), "nvidia-imex-ctl -N -j")
+    try:
+        each = [(str(row["host"]), str(row["status"])) for row in found["nodes"].values()]
+        domain = str(found["status"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CouldNotTell(f"nvidia-imex-ctl -N -j shows {shown(str(found))!r}") from error
+    others = [f"{name} is {state}" for name, state in each if state != "READY"]
+    return others or ([] if domain == "UP" else [f"the domain is {domain}"])
+
+
+def has_channel(host: Host) -> bool:
+    """Return whether jobs have IMEX's channel 0."""
+    text = whole(host.run(f"ls {CHANNELS}/ 2> /dev/null; echo {END}").stdout, CHANNELS)
+    return "channel0" in text.split()
 
 
 def imex_nodes(host: Host) -> tuple[str, ...]:

@@ -16,11 +16,10 @@ from rdmaprov.facts.host import Host
 from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, Files, read_files, whole
 
-VIRTIO, NVIDIA, AMD = "0x1af4", "0x10de", "0x1002"
+VIRTIO, NVIDIA, AMD, MELLANOX = "0x1af4", "0x10de", "0x1002", "0x15b3"
 # VGA, 3D and other display controllers, accelerators such as MI300X.
 _DISPLAY = ("0x0300", "0x0302", "0x0380", "0x1200")
-# NVSwitches up to Hopper's, such as 10de:22a3. Those of HGX B200 and later are managed over NICs
-# (siderolabs/extensions pull request 717).
+# NVSwitches up to Hopper's, such as 10de:22a3. Those of HGX B200 and later are managed over NICs.
 _NVSWITCH = "0x0680"
 _NVME = "0x0108"
 _HEADER = ("vendor", "class", "numa_node", "physfn/vendor")
@@ -64,6 +63,27 @@ class Functions:
     def nvswitches(self) -> tuple[str, ...]:
         """Return the addresses of the NVSwitches that are PCI functions of the node."""
         return tuple(each for each in self._of(_NVSWITCH) if self.vendor(each) == NVIDIA)
+
+    def nvswitch_bridges(self, host: Host) -> tuple[str, ...]:
+        """Return the NICs through which the NVSwitches of HGX B200 and later are managed.
+
+        Their Vital Product Data say SMDL=SW_MNG, by which nvidia-fabricmanager-start.sh finds
+        them. NICs are asked on PCI: without ib_umad or mlx5_ib there is no RDMA device.
+
+        Raises:
+            CouldNotTell: the user may not read them.
+
+        """
+        nics = [each for each in self._of("0x02") if self.vendor(each) == MELLANOX]
+        if not nics:
+            return ()
+        paths = " ".join(f"{PCI}/{each}/vpd" for each in nics)
+        # Some NICs have none (ENOENT), or none that is valid (EIO).
+        done = host.run(f"LC_ALL=C grep -la SW_MNG {paths}; echo {END}")
+        found = whole(done.stdout, "reading VPD").splitlines()
+        if not found and "ermission denied" in done.stderr:
+            raise CouldNotTell(f"{nics[0]}/vpd: Permission denied; set ansible_become: true")
+        return tuple(each.split("/")[-2] for each in found)
 
     def nvme_drives(self) -> tuple[str, ...]:
         """Return the addresses of the NVMe drives."""

@@ -1,4 +1,4 @@
-"""What slurm.conf says of the limits that jobs get.
+"""What slurm.conf says of the limits that jobs get, and of the NVLink between their nodes.
 
 Sources: man slurm.conf(5); Slurm's guide "Configless Slurm" (conf-cache, /run/slurm/conf);
 Slurm src/common/slurm_rlimits_info.c, parse_rlimits.
@@ -19,6 +19,7 @@ from rdmaprov.facts.text import read_files
 FILES = ("/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 EXCEPT, LIMITS = "propagateresourcelimitsexcept", "propagateresourcelimits"
 _LINE = re.compile(r"\s*(PropagateResourceLimits(?:Except)?)\s*=\s*(\S*)", re.IGNORECASE)
+_SWITCH = re.compile(r"\s*SwitchType\s*=\s*\"?([^\s\"]*)", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*Include\s+(\S+)\s*", re.IGNORECASE)
 _MOST_INCLUDED = 64
 
@@ -30,12 +31,11 @@ def memlock_comes_from_the_submitter(host: Host) -> tuple[bool, str]:
         CouldNotTell: no slurm.conf is there, or one that it includes cannot be read.
 
     """
-    files = read_files(host, *FILES)
-    path = next((each for each in FILES if files.get(each) is not None), "")
+    path, text = _first(host)
     if not path:
         raise CouldNotTell(f"slurmd is installed, and none of {', '.join(FILES)} is there")
     found: dict[str, tuple[str, str]] = {}
-    for place, line in _lines(host, path, files.must(path), [_MOST_INCLUDED]):
+    for place, line in _lines(host, path, text, [_MOST_INCLUDED]):
         if setting := _LINE.match(line):
             found[setting[1].lower()] = (setting[2].strip('"'), f"{place}: {shown(line.strip())}")
     # Slurm src/common/read_config.c: the exceptions count, and the other line only without them.
@@ -44,6 +44,25 @@ def memlock_comes_from_the_submitter(host: Host) -> tuple[bool, str]:
         return not _names_memlock(value), where
     value, where = found.get(LIMITS, ("ALL", path))
     return _names_memlock(value), where
+
+
+def switch_type(host: Host) -> str:
+    """Return Slurm's SwitchType, empty without one.
+
+    Raises:
+        CouldNotTell: a file that slurm.conf includes cannot be read.
+
+    """
+    path, text = _first(host)
+    lines = _lines(host, path, text, [_MOST_INCLUDED]) if path else ()
+    return next((found[1] for _, line in lines if (found := _SWITCH.match(line))), "").lower()
+
+
+def _first(host: Host) -> tuple[str, str]:
+    """Return the path and text of slurm.conf, empty without one."""
+    files = read_files(host, *FILES)
+    path = next((each for each in FILES if files.get(each) is not None), "")
+    return path, files.must(path) if path else ""
 
 
 def _names_memlock(value: str) -> bool:
