@@ -10,14 +10,16 @@ from testinfra.host import Host
 from rdmaprov.facts import CouldNotTell, devices, gpu, kernel_modules, pci, slurm, units
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node
-from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable, reboot
+from rdmaprov.validate.verdict import AFTER_REBOOT, RUNNING, Setting, not_applicable, reboot
 
 pytestmark = pytest.mark.state
 
 _FABRIC_GUIDE = "journalctl -b -u nvidia-fabricmanager"
 _IMEX_GUIDE = "journalctl -b -u nvidia-imex; nvidia-imex-ctl -N"
+_DOMAIN_GUIDE = "nvidia-smi -q; then NMX-C of the NVLink switches"
 _OFF = "--no-persistence-mode"
-_PERSISTENCE = "peermem_gpu_persistence"
+_PERSISTENCE, _DOMAIN = "peermem_gpu_persistence", "fabric_nvlink_domain"
+_CHANNEL = "NVreg_CreateImexChannel0"
 
 
 def test_driver_shows_all_gpus(host: Host, node: Node) -> None:
@@ -25,22 +27,15 @@ def test_driver_shows_all_gpus(host: Host, node: Node) -> None:
     there = _addresses(host)
     seen = sorted(each.address for each in gpu.read(host).gpus)
     if set(there) - set(seen):
-        Setting(
-            node,
-            "nvidia",
-            "GPUs of the driver are",
-            "",
-            where=gpu.QUERY,
-            look="dmesg | grep -i xid",
-        ).reject(seen, sorted(there))
+        name, look = "GPUs of the driver are", "dmesg | grep -i xid"
+        Setting(node, "nvidia", name, "", gpu.QUERY, look=look).reject(seen, sorted(there))
 
 
 def test_persistence_mode_running(host: Host, node: Node) -> None:
     """Each GPU is in persistence mode, so it stays initialized between jobs."""
     for each in _persistent(host, node):
-        Setting(node, each.address, "persistence mode", _PERSISTENCE, where=gpu.QUERY).require(
-            each.is_on("persistence mode"), True
-        )
+        setting = Setting(node, each.address, "persistence mode", _PERSISTENCE, gpu.QUERY)
+        setting.require(each.is_on("persistence mode"), True)
 
 
 def test_persistence_mode_after_reboot(host: Host, node: Node) -> None:
@@ -51,8 +46,7 @@ def test_persistence_mode_after_reboot(host: Host, node: Node) -> None:
         not_applicable(
             f"no {gpu.PERSISTENCE}, so what turns persistence mode on at boot is not known"
         )
-    where = f"systemctl show {gpu.PERSISTENCE}"
-    setting = Setting(node, gpu.PERSISTENCE, "unit", _PERSISTENCE, where, AFTER_REBOOT)
+    setting = _unit(node, gpu.PERSISTENCE, AFTER_REBOOT, variable=_PERSISTENCE)
     # Ubuntu's is static: a rule of udev's starts it. Its command turns persistence mode off.
     if unit.get("UnitFileState") not in ("enabled", "static"):
         setting.reject(unit.get("UnitFileState") or unit["LoadState"], "enabled")
@@ -72,51 +66,32 @@ def test_ecc_after_reboot(host: Host, node: Node) -> None:
 
 def test_memory_repair_is_not_pending(host: Host, node: Node) -> None:
     """No GPU waits for a reset to retire a page or remap a row of its memory."""
+    retired = ("retired pages/pending page blacklist", "retired pages/pending")
     for each in _gpus(host):
+        fix = f"nvidia-smi -r -i {each.address}, with no job on the node; or {reboot(node)}"
         for what, names in (
             ("row remap", ("remapped rows/pending", "remapped rows")),
-            (
-                "page retirement",
-                ("retired pages/pending page blacklist", "retired pages/pending"),
-            ),
+            ("page retirement", retired),
         ):
-            Setting(
-                node,
-                each.address,
-                what,
-                "",
-                where=gpu.QUERY,
-                fix=f"nvidia-smi -r -i {each.address}, with no job on the node; or {reboot(node)}",
-            ).require("pending" if each.is_on(*names) else "none", "none")
+            seen = "pending" if each.is_on(*names) else "none"
+            Setting(node, each.address, what, "", gpu.QUERY, fix=fix).require(seen, "none")
 
 
 def test_memory_repair_has_not_failed(host: Host, node: Node) -> None:
     """No GPU has memory that could not be remapped."""
+    look = "dcgmi diag -r 3; the GPU may have to be replaced"
     for each in _gpus(host):
         names = ("remapped rows/remapping failure occurred", "remapped rows")
-        Setting(
-            node,
-            each.address,
-            "row remap",
-            "",
-            where=gpu.QUERY,
-            look="dcgmi diag -r 3; the GPU may have to be replaced",
-        ).require("failed" if each.is_on(*names) else "none", "none")
+        seen = "failed" if each.is_on(*names) else "none"
+        Setting(node, each.address, "row remap", "", gpu.QUERY, look=look).require(seen, "none")
 
 
 def test_fabric_manager_runs(host: Host, node: Node) -> None:
     """The fabric manager runs where the node has NVSwitches; without it CUDA does not start."""
     unit, is_contained = _fabric_manager(host, node)
-    if is_contained:
-        return
-    Setting(
-        node,
-        gpu.FABRIC_MANAGER,
-        "unit",
-        "",
-        where=f"systemctl show {gpu.FABRIC_MANAGER}",
-        look=_FABRIC_GUIDE,
-    ).require(unit.get("ActiveState") or "absent", "active")
+    if not is_contained:
+        setting = _unit(node, gpu.FABRIC_MANAGER, look=_FABRIC_GUIDE)
+        setting.require(unit.get("ActiveState") or "absent", "active")
 
 
 def test_fabric_manager_after_reboot(host: Host, node: Node) -> None:
@@ -124,42 +99,31 @@ def test_fabric_manager_after_reboot(host: Host, node: Node) -> None:
     unit, is_contained = _fabric_manager(host, node)
     if is_contained:
         not_applicable("the fabric manager runs in a container, which this node's boot starts")
-    Setting(
-        node,
-        gpu.FABRIC_MANAGER,
-        "unit",
-        "",
-        where=f"systemctl show {gpu.FABRIC_MANAGER}",
-        truth=AFTER_REBOOT,
-        fix=f"systemctl enable {gpu.FABRIC_MANAGER}",
-    ).require(unit.get("UnitFileState") or "absent", "enabled")
+    fix = f"systemctl enable {gpu.FABRIC_MANAGER}"
+    setting = _unit(node, gpu.FABRIC_MANAGER, AFTER_REBOOT, fix=fix)
+    setting.require(unit.get("UnitFileState") or "absent", "enabled")
 
 
 def test_fabric_manager_is_of_the_drivers_version(host: Host, node: Node) -> None:
     """The fabric manager has exactly the driver's version, else its next start fails."""
     _bridges(host, node)
-    Setting(
-        node,
-        "nv-fabricmanager",
-        "version",
-        "",
-        where="nv-fabricmanager --version",
-        fix="install the nvidia-fabricmanager package of the driver's version, and hold both",
-    ).require(gpu.fabric_manager_version(host), gpu.read(host).version)
+    fix = "install the nvidia-fabricmanager package of the driver's version, and hold both"
+    name, where = "nv-fabricmanager", "nv-fabricmanager --version"
+    seen, wanted = gpu.fabric_manager_version(host), gpu.read(host).version
+    Setting(node, name, "version", "", where, fix=fix).require(seen, wanted)
 
 
 def test_nvlink_subnet_manager_runs(host: Host, node: Node) -> None:
     """NVLSM and its way to the NVSwitches, ib_umad, are there where NICs lead to NVSwitches."""
-    where = _needs_nvlsm(host, node)
+    bridge = _needs_nvlsm(host, node)
     umad = f"/sys/module/{gpu.UMAD}/initstate"
-    loaded = read_files(host, umad).value(umad) is not None
-    Setting(node, gpu.UMAD, "module", "", f"{umad}; {where}", fix=f"modprobe {gpu.UMAD}").require(
-        "loaded" if loaded else "not loaded", "loaded"
-    )
+    seen = "not loaded" if read_files(host, umad).value(umad) is None else "loaded"
+    where, fix = f"{umad}; {bridge}", f"modprobe {gpu.UMAD}"
+    Setting(node, gpu.UMAD, "module", "", where, fix=fix).require(seen, "loaded")
+    seen = "running" if gpu.runs(host, "nvlsm") else "absent"
     fix = f"install nvlsm, then systemctl restart {gpu.FABRIC_MANAGER}, which starts it"
-    Setting(node, gpu.NVLSM, "process", "", f"/proc/*/comm; {where}", fix=fix).require(
-        "running" if gpu.runs(host, gpu.NVLSM) else "absent", "running"
-    )
+    where = f"/proc/*/comm; {bridge}"
+    Setting(node, "nvlsm", "process", "", where, fix=fix).require(seen, "running")
 
 
 def test_nvlink_subnet_manager_after_reboot(host: Host, node: Node) -> None:
@@ -168,117 +132,88 @@ def test_nvlink_subnet_manager_after_reboot(host: Host, node: Node) -> None:
     if _fabric_manager(host, node)[1]:
         not_applicable("the fabric manager runs in a container, which loads what it needs")
     denied = kernel_modules.read(host).blocking_line(gpu.UMAD)
-    found = "" if denied else gpu.loads_umad(host)
+    seen = denied or ("loaded" if gpu.loads_umad(host) else "not loaded")
+    where = "/etc/modprobe.d" if denied else "/etc/modules-load.d, /etc/rdma/modules, …"
     fix = f"echo {gpu.UMAD} > /etc/modules-load.d/nvidia-fabricmanager.conf"
-    Setting(
-        node,
-        gpu.UMAD,
-        "module",
-        "",
-        where="/etc/modprobe.d" if denied else ", ".join(gpu.UMAD_AT_BOOT[:2]) + ", …",
-        truth=AFTER_REBOOT,
-        fix="remove that line" if denied else fix,
-    ).require(denied or ("loaded" if found else "not loaded"), "loaded")
+    fix = "remove that line" if denied else fix
+    Setting(node, gpu.UMAD, "module", "", where, AFTER_REBOOT, fix).require(seen, "loaded")
 
 
 def test_gpus_have_joined_their_nvlink_fabric(host: Host, node: Node) -> None:
     """Each GPU of an NVLink fabric has registered with it, is healthy in it, and has a cluster."""
-    joining = [each for each in _gpus(host) if each.has_fabric]
     domain = node.get("fabric_nvlink_domain")
-    if not joining and not domain:
+    joining = [each for each in _gpus(host) if each.has_fabric or domain]
+    if not joining:
         not_applicable("no GPU is part of an NVLink fabric (nvidia-smi -q, Fabric)")
-    look = "nvidia-smi -q, and the NVLink switches' NMX-C" if domain else _FABRIC_GUIDE
-    for each in joining if joining else _gpus(host):
-        setting = Setting(
-            node,
-            each.address,
-            "NVLink fabric",
-            "fabric_nvlink_domain" if domain else "",
-            where=gpu.QUERY,
-            look=look,
-        )
-        if not each.has_fabric:
-            setting.reject("none", "Completed, Success")
+    variable, look = ("", _FABRIC_GUIDE) if not domain else (_DOMAIN, _DOMAIN_GUIDE)
+    for each in joining:
+        setting = Setting(node, each.address, "NVLink fabric", variable, gpu.QUERY, look=look)
         state, status = each.text("fabric/state"), each.text("fabric/status")
         setting.require(f"{state}, {status}", "Completed, Success")
-        for name, seen, wanted in each.fabric_faults():
-            setting.reject(f"{name}: {seen}", f"{name}: {wanted}")
-        if domain and each.fabric_identity() is None:
+        for seen, wanted in each.fabric_faults():
+            setting.reject(seen, wanted)
+        if domain and not each.cluster:
             setting.reject("in no cluster (ClusterUUID)", f"in the cluster of {domain}")
 
 
 def test_imex_runs(host: Host, node: Node) -> None:
     """IMEX runs and is ready where the node shares NVLink and a list says with which nodes."""
-    others, unit = _imex(host, node)
-    setting = Setting(
-        node,
-        gpu.IMEX,
-        "unit",
-        "fabric_nvlink_domain",
-        where=f"systemctl show {gpu.IMEX}; {gpu.NODES} lists {others} nodes",
-        look=_IMEX_GUIDE,
-    )
+    unit, nodes = _imex(host, node)
+    setting = _unit(node, gpu.IMEX, variable=_DOMAIN, look=_IMEX_GUIDE, also=f"; {nodes}")
     setting.require(unit.get("ActiveState") or "absent", "active")
-    state = gpu.imex_state(host)
-    strangers = gpu.imex_strangers(host)
-    if state.startswith("WAITING") or (state == "READY" and strangers):
+    state, others = gpu.imex_state(host)
+    if state.startswith("WAITING") or (state == "READY" and others):
         # Others keep it waiting: they are judged where they are.
-        raise CouldNotTell(
-            f"IMEX is {state}, and of its domain {', '.join(strangers) or 'no node is missing'} "
-            "(nvidia-imex-ctl -q, -N -j)"
-        )
+        what = ", ".join(others) or "nobody is missing"
+        raise CouldNotTell(f"IMEX is {state}, and of its domain {what} (nvidia-imex-ctl -q, -N)")
     setting.require(f"active and {state}", "active and READY")
 
 
 def test_imex_channel_running(host: Host, node: Node) -> None:
     """Jobs have IMEX's channel 0, without which CUDA may not share memory between nodes."""
-    _channel(host, node)
-    Setting(
-        node,
-        gpu.CHANNELS,
-        "channel0",
-        "fabric_nvlink_domain",
-        where=gpu.CHANNELS,
-        fix="nvidia-modprobe -i 0:1, or load nvidia with NVreg_CreateImexChannel0=1",
-    ).require("present" if gpu.has_channel(host) else "absent", "present")
+    _needs_channel(host, node)
+    there = host.run(f"ls {gpu.CHANNELS}/ 2> /dev/null").stdout.split()
+    fix = "nvidia-modprobe -i 0:1, or load nvidia with NVreg_CreateImexChannel0=1"
+    setting = Setting(node, gpu.CHANNELS, "channel0", _DOMAIN, gpu.CHANNELS, fix=fix)
+    setting.require("present" if "channel0" in there else "absent", "present")
 
 
 def test_imex_channel_after_reboot(host: Host, node: Node) -> None:
     """The next boot makes IMEX's channel 0: by the driver's option, or a file of tmpfiles.d."""
-    _channel(host, node)
-    option = kernel_modules.read(host).option("nvidia", "NVreg_CreateImexChannel0")
+    _needs_channel(host, node)
+    option = kernel_modules.read(host).option("nvidia", _CHANNEL)
     files = read_files(host, "/etc/tmpfiles.d/*.conf").texts
-    if any(f"{gpu.CHANNELS}/channel0" in text for text in files.values()):
-        return
-    Setting(
-        node,
-        "nvidia",
-        "NVreg_CreateImexChannel0",
-        "fabric_nvlink_domain",
-        where="/etc/modprobe.d, /etc/tmpfiles.d",
-        truth=AFTER_REBOOT,
-        fix="echo options nvidia NVreg_CreateImexChannel0=1 > /etc/modprobe.d/nvidia-imex.conf, "
-        "then rebuild the initramfs",
-    ).require(option[0] if option else "absent", "1")
+    if not any(f"{gpu.CHANNELS}/channel0" in text for text in files.values()):
+        where = "/etc/modprobe.d, /etc/tmpfiles.d"
+        fix = f"write options nvidia {_CHANNEL}=1 into /etc/modprobe.d, and rebuild the initramfs"
+        setting = Setting(node, "nvidia", _CHANNEL, _DOMAIN, where, AFTER_REBOOT, fix)
+        setting.require(option[0] if option else "absent", "1")
 
 
-def _imex(host: Host, node: Node) -> tuple[int, Mapping[str, str]]:
-    """Return how many nodes IMEX connects, and its unit; skip where the node itself has none."""
-    if not node.get("fabric_nvlink_domain"):
-        not_applicable("the site does not set fabric_nvlink_domain")
+def _unit(
+    node: Node, name: str, truth: str = RUNNING, variable: str = "", also: str = "", **more: str
+) -> Setting:
+    """Return what a unit is judged by."""
+    return Setting(node, name, "unit", variable, f"systemctl show {name}{also}", truth, **more)
+
+
+def _imex(host: Host, node: Node) -> tuple[Mapping[str, str], str]:
+    """Return IMEX's unit, and how many nodes it connects; skip where a job starts it."""
+    if not node.get(_DOMAIN):
+        not_applicable(f"the site does not set {_DOMAIN}")
     others = gpu.imex_nodes(host)
     if not others:
         not_applicable(f"{gpu.NODES} lists no node, so a job starts IMEX itself")
     unit = units.show(host, gpu.IMEX)[gpu.IMEX]
     if (unit.get("UnitFileState"), unit.get("ActiveState")) == ("disabled", "inactive"):
         not_applicable(f"{gpu.IMEX} is disabled, so a job starts IMEX itself")
-    return len(others), unit
+    return unit, f"{gpu.NODES} lists {len(others)} nodes"
 
 
-def _channel(host: Host, node: Node) -> None:
+def _needs_channel(host: Host, node: Node) -> None:
     """Skip the test where jobs get channels of their own."""
     _imex(host, node)
-    if "switch/nvidia_imex" in slurm.switch_type(host):
+    if slurm.makes_imex_channels(host):
         not_applicable("SwitchType=switch/nvidia_imex: Slurm makes a channel for each job")
 
 
@@ -313,8 +248,7 @@ def _fabric_manager(host: Host, node: Node) -> tuple[Mapping[str, str], bool]:
 def _bridges(host: Host, node: Node) -> tuple[str, ...]:
     """Return the NICs that lead to the node's NVSwitches, none where these are on PCI.
 
-    Skip the test on nodes whose NVSwitches are managed elsewhere (an NVL72's trays, a guest's
-    host), and on those without.
+    Skip the test on nodes without, and where others manage them (an NVL72's trays, a guest's host).
     """
     _addresses(host)
     functions = pci.Functions.read(host)
@@ -345,14 +279,8 @@ def _require_ecc(host: Host, node: Node, path: str, fix: str, truth: str = "runn
     found = {each.address: each.is_on(path) for each in _gpus(host)}
     if all(is_on is None for is_on in found.values()):
         not_applicable("no GPU of the node has ECC")
+    fix = fix if wanted == "on" else fix.replace("-e 1", "-e 0")
     for address, is_on in found.items():
         if is_on is not None:
-            Setting(
-                node,
-                address,
-                "ECC",
-                "fabric_gpu_ecc",
-                where=gpu.QUERY,
-                truth=truth,
-                fix=fix if wanted == "on" else fix.replace("-e 1", "-e 0"),
-            ).require(is_on, wanted == "on")
+            setting = Setting(node, address, "ECC", "fabric_gpu_ecc", gpu.QUERY, truth, fix)
+            setting.require(is_on, wanted == "on")

@@ -41,19 +41,21 @@ _FAMILIES = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 _WHEELS = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
 _ADAPTIVE = "NCCL_IB_ADAPTIVE_ROUTING"
 # Set by variables of the site's own; the other tests verify their values.
-_OWN = frozenset(
-    {
-        "NCCL_IB_HCA",
-        "NCCL_IB_TC",
-        "NCCL_IB_SL",
-        "NCCL_IB_PKEY",
-        "NCCL_IB_GID_INDEX",
-        "NCCL_IB_ADDR_FAMILY",
-        "NCCL_IB_ADDR_RANGE",
-        "NCCL_SOCKET_IFNAME",
-        "NCCL_CROSS_NIC",
-    }
-)
+_OWN = [
+    "NCCL_IB_HCA",
+    "NCCL_IB_TC",
+    "NCCL_IB_SL",
+    "NCCL_IB_PKEY",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_IB_ADDR_FAMILY",
+    "NCCL_IB_ADDR_RANGE",
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_CROSS_NIC",
+]
+# The same, where the site sets them at all.
+_TUNER = {
+    "NCCL_TUNER_PLUGIN": "nccl_tuner_plugin", "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config",
+}  # fmt: skip
 
 
 def test_hcas_are_the_rails(host: Host, node: Node) -> None:
@@ -72,15 +74,11 @@ def test_listed_names_stay_with_their_cards(host: Host, node: Node) -> None:
     here = devices.read(host).names(devices.INFINIBAND)
     others = [name for name in here if name not in listed and rdma_names.counter(name) in counters]
     if others:
-        Setting(
-            node,
-            ", ".join(name for name in listed if rdma_names.counter(name)),
-            "origin of the names",
-            variable,
-            where=devices.INFINIBAND,
-            look=f"{remedy}, or name them by udev rules (rdma_rename %k NAME_FIXED) unlike the "
-            "kernel",
-        ).reject(f"the kernel's count, also of {', '.join(others)}", "the cards' places")
+        device = ", ".join(name for name in listed if rdma_names.counter(name))
+        look = f"{remedy}, or name them by udev rules (rdma_rename %k NAME_FIXED) unlike the kernel"
+        name, where = "origin of the names", devices.INFINIBAND
+        setting = Setting(node, device, name, variable, where, look=look)
+        setting.reject(f"the kernel's count, also of {', '.join(others)}", "the cards' places")
 
 
 def test_listed_names_after_reboot(host: Host, node: Node) -> None:
@@ -89,16 +87,10 @@ def test_listed_names_after_reboot(host: Host, node: Node) -> None:
     renaming = rdma_names.read(host)
     for name in listed:
         if not renaming.keeps(name):
-            Setting(
-                node,
-                name,
-                "udev rule that gives this name",
-                variable,
-                where=rdma_names.RULES[0],
-                truth=AFTER_REBOOT,
-                look="write a rule with rdma_rename %k "
-                + ("NAME_FALLBACK" if rdma_names.is_by_place(name) else f"NAME_FIXED {name}"),
-            ).reject(None, "one")
+            how = "NAME_FALLBACK" if rdma_names.is_by_place(name) else f"NAME_FIXED {name}"
+            look, where = f"write a rule with rdma_rename %k {how}", rdma_names.RULES[0]
+            what = "udev rule that gives this name"
+            Setting(node, name, what, variable, where, AFTER_REBOOT, look=look).reject(None, "one")
 
 
 def _listed(node: Node) -> tuple[str, list[str], str]:
@@ -160,13 +152,11 @@ def test_partition_is_the_fabrics(host: Host, node: Node, rail: Rail) -> None:
         raise CouldNotTell(f"{nccl_conf.PATH}: NCCL_IB_PKEY is {text[:20]!r}, not an index")
     seen = table.get(int(text))
     if seen != wanted:
-        Setting(
-            node,
-            rdma,
-            f"partition key at NCCL_IB_PKEY, index {text},",
-            "nccl_ib_pkey",
-            where=f"{nccl_conf.PATH}; {devices.INFINIBAND}/{rdma}/ports/1/pkeys/{text}",
-        ).reject(None if seen is None else partitions.shown_key(seen), partitions.shown_key(wanted))
+        where = f"{nccl_conf.PATH}; {devices.INFINIBAND}/{rdma}/ports/1/pkeys/{text}"
+        what = f"partition key at NCCL_IB_PKEY, index {text},"
+        shown = None if seen is None else partitions.shown_key(seen)
+        setting = Setting(node, rdma, what, "nccl_ib_pkey", where)
+        setting.reject(shown, partitions.shown_key(wanted))
 
 
 def test_collnet_is_on_where_sharp_is_wanted(host: Host, node: Node) -> None:
@@ -259,21 +249,13 @@ def test_nothing_else_is_set(host: Host, node: Node) -> None:
         not_applicable(f"there is no {nccl_conf.PATH}")
     merges = node.get("nccl_conf_existing") == "merge"
     for name in found.values:
-        is_sites = name in (*_OWN, *_tuner_names(node), *node.get("nccl_environment"))
+        is_sites = name in (*_OWN, *node.get("nccl_environment"))
+        is_sites |= name in _TUNER and bool(node.get(_TUNER[name]))
         is_sites |= name == "NCCL_COLLNET_ENABLE" and node.get("fabric_sharp") == "wanted"
         is_sites |= name == _ADAPTIVE and node.get("fabric_adaptive_routing") != "auto"
         matters = _TURNS_OFF if merges else re.compile("NCCL_.*")
         if not is_sites and matters.fullmatch(name) and not _HARMLESS.fullmatch(name):
             _variable(host, node, name, None, "nccl_environment")
-
-
-def _tuner_names(node: Node) -> tuple[str, ...]:
-    """Return the variables of a tuner plugin that the site sets; other tests verify them."""
-    names = {
-        "NCCL_TUNER_PLUGIN": "nccl_tuner_plugin",
-        "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config",
-    }
-    return tuple(name for name, setting in names.items() if node.get(setting))
 
 
 def test_nothing_overrides_the_file(host: Host, node: Node) -> None:
@@ -282,15 +264,10 @@ def test_nothing_overrides_the_file(host: Host, node: Node) -> None:
     values = {} if found is None else found.values
     for each in nccl_settings.read(host):
         if not _HARMLESS.fullmatch(each.name) and values.get(each.name) != each.value:
-            Setting(
-                node,
-                each.where,
-                each.name,
-                "nccl_environment",
-                where=each.where,
-                truth=CONFIGURED,
-                look="remove it there, or write it into nccl_environment",
-            ).reject(each.value, values.get(each.name) or f"as in {nccl_conf.PATH}, absent")
+            variable, where = "nccl_environment", each.where
+            look = f"remove it there, or write it into {variable}"
+            setting = Setting(node, where, each.name, variable, where, CONFIGURED, look=look)
+            setting.reject(each.value, values.get(each.name) or f"as in {nccl_conf.PATH}, absent")
 
 
 def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
@@ -299,14 +276,26 @@ def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
     if found is None:
         _variable(host, node, "file", "present", "nccl_conf_existing")
     elif found.odd:
-        Setting(
-            node,
-            nccl_conf.PATH,
-            "line",
-            "nccl_conf_existing",
-            where=nccl_conf.PATH,
-            truth=CONFIGURED,
-        ).reject(found.odd[0], "NAME=VALUE, nothing else")
+        path = nccl_conf.PATH
+        setting = Setting(node, path, "line", "nccl_conf_existing", path, CONFIGURED)
+        setting.reject(found.odd[0], "NAME=VALUE, nothing else")
+
+
+def test_containers_get_the_file(host: Host, node: Node) -> None:
+    """Enroot's containers get the file as the site states; engines without it are named."""
+    kind = node.get("nccl_enroot")
+    found = nccl_conf.in_enroot(host)
+    if kind != "off":
+        setting = Setting(node, "enroot", "nccl.conf", "nccl_enroot", "/etc/enroot", CONFIGURED)
+        setting.require(found, f"by {kind}.d")
+        return
+    there = [each for each in nccl_conf.engines(host) if each != "enroot" or not found]
+    if not there:
+        not_applicable("nccl_enroot: off, and no container engine is without the file")
+    not_applicable(
+        f"nccl_enroot: off. Containers of {', '.join(there)} do not see {nccl_conf.PATH} unless a "
+        "job mounts it (roles/nccl/README.md, Containers)"
+    )
 
 
 def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) -> None:
@@ -334,13 +323,9 @@ def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) ->
         not_applicable("the site sets no address on this rail")
     if gids.nccl_gid(here, str(rail.address.ip)) is None:
         seen = [f"{gid.index}: {gid.address} ({gid.type})" for gid in here]
-        Setting(
-            node,
-            rdma,
-            "RoCE v2 GID",
-            "fabric_rails",
-            where=f"{devices.INFINIBAND}/{rdma}/ports/1/gids",
-        ).reject(seen, f"one of {rail.address.ip}")
+        where = f"{devices.INFINIBAND}/{rdma}/ports/1/gids"
+        setting = Setting(node, rdma, "RoCE v2 GID", "fabric_rails", where)
+        setting.reject(seen, f"one of {rail.address.ip}")
 
 
 def _variable(host: Host, node: Node, name: str, wanted: str | None, variable: str) -> None:
@@ -349,6 +334,4 @@ def _variable(host: Host, node: Node, name: str, wanted: str | None, variable: s
     where = nccl_conf.PATH + (", which is absent" if found is None else "")
     if found is None and wanted is None:
         return
-    Setting(node, nccl_conf.PATH, name, variable, where=where, truth=CONFIGURED).require(
-        seen, wanted
-    )
+    Setting(node, nccl_conf.PATH, name, variable, where, CONFIGURED).require(seen, wanted)

@@ -14,6 +14,7 @@ from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 pytestmark = pytest.mark.state
 
 _MODULE = "nvidia_peermem"
+_MODE = "peermem_mode"
 _CLIENTS = "/sys/kernel/mm/memory_peers"
 _STATE = f"/sys/module/{_MODULE}/initstate"
 _RELEASE, _DRIVER = "/proc/sys/kernel/osrelease", "/proc/driver/nvidia/version"
@@ -38,23 +39,18 @@ def test_module_is_a_client_of_rdma(host: Host, node: Node) -> None:
     clients = [match[1] for match, _ in files.matching(_CLIENTS + "/([^/]+)/version")]
     kernel_shows_none = not clients and files.value(f"/sys/module/{_MODULE}/version")
     if not {"nv_mem", "nv_mem_nc"} & set(clients) and not kernel_shows_none:
-        Setting(node, _MODULE, "client of the RDMA drivers", "peermem_mode", where=_CLIENTS).reject(
-            clients, "nv_mem or nv_mem_nc"
-        )
+        setting = Setting(node, _MODULE, "client of the RDMA drivers", _MODE, _CLIENTS)
+        setting.reject(clients, "nv_mem or nv_mem_nc")
 
 
 def test_module_is_loaded_after_reboot(host: Host, node: Node) -> None:
     """The next boot loads nvidia-peermem."""
     _needs_peermem(host, node)
     files = read_files(host, *_LOADED_AT_BOOT)
-    lines = {
-        line.strip().replace("-", "_")
-        for text in files.texts.values()
-        for line in text.splitlines()
-    }
-    Setting(
-        node, _MODULE, "module", "peermem_mode", where="/etc/modules-load.d", truth=AFTER_REBOOT
-    ).require("loaded" if _MODULE in lines else "not loaded", "loaded")
+    lines = "".join(files.texts.values()).replace("-", "_").splitlines()
+    seen = "loaded" if _MODULE in [line.strip() for line in lines] else "not loaded"
+    where = "/etc/modules-load.d"
+    Setting(node, _MODULE, "module", _MODE, where, AFTER_REBOOT).require(seen, "loaded")
 
 
 def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
@@ -62,15 +58,9 @@ def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
     _needs_peermem(host, node)
     denied = kernel_modules.read(host).blocking_line(_MODULE)
     if denied:
-        Setting(
-            node,
-            _MODULE,
-            "module",
-            "peermem_mode",
-            where="/etc/modprobe.d",
-            truth=AFTER_REBOOT,
-            fix="remove that line",
-        ).reject(denied, "no such line")
+        where, fix = "/etc/modprobe.d", "remove that line"
+        setting = Setting(node, _MODULE, "module", _MODE, where, AFTER_REBOOT, fix)
+        setting.reject(denied, "no such line")
 
 
 def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
@@ -79,9 +69,8 @@ def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
         not_applicable(f"peermem_mode: {node.get('peermem_mode')}")
     obstacle = _obstacle(host)
     if obstacle:
-        Setting(node, "dma-buf", "support", "peermem_mode", where=f"{_SYMBOLS}, {_DRIVER}").reject(
-            obstacle, f"{_SYMBOL} and the open GPU driver"
-        )
+        setting = Setting(node, "dma-buf", "support", _MODE, f"{_SYMBOLS}, {_DRIVER}")
+        setting.reject(obstacle, f"{_SYMBOL} and the open GPU driver")
 
 
 def test_gpu_driver_is_of_the_sites_flavour(host: Host, node: Node) -> None:
@@ -89,9 +78,9 @@ def test_gpu_driver_is_of_the_sites_flavour(host: Host, node: Node) -> None:
     wanted = node.get("peermem_gpu_module")
     if not wanted:
         not_applicable("the site does not set peermem_gpu_module")
-    Setting(
-        node, "nvidia", "flavour", "peermem_gpu_module", where=_DRIVER, look="modinfo nvidia"
-    ).require(_flavour(host), wanted)
+    name, look = "peermem_gpu_module", "modinfo nvidia"
+    setting = Setting(node, "nvidia", "flavour", name, _DRIVER, look=look)
+    setting.require(_flavour(host), wanted)
 
 
 def _needs_peermem(host: Host, node: Node) -> None:

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.state
 
 _RELEASE, _OS = "/proc/sys/kernel/osrelease", "/etc/os-release"
 _DMI = "/sys/class/dmi/id"
-_NMX = "nvidia-smi -q, and the rack's partitions in NMX-C; then write one domain for both"
 
 
 def test_kernel(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
@@ -126,31 +125,16 @@ def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 def test_nvlink_domains(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     """All GPUs of an NVLink domain are in one cluster and clique, which no other domain has."""
-    owners: dict[str, dict[str, Node]] = {}
 
     def of(host: Host, node: Node) -> list[Sample]:
-        domain = node.get("fabric_nvlink_domain")
-        found = []
+        domain, found = node.get("fabric_nvlink_domain"), []
         for each in gpu.read(host).gpus if domain else ():
-            identity = each.fabric_identity()
-            found.append(Sample(node.name, each.address, domain, identity or "no cluster"))
-            if identity:
-                owners.setdefault(identity, {}).setdefault(domain, node)
+            found.append(Sample(node.name, each.address, domain, each.cluster or "no cluster"))
+            if each.cluster:
+                found.append(Sample(node.name, each.address, ("of", each.cluster), domain))
         return found
 
     _uniform(fleet, hosts, "NVLink", "fabric_nvlink_domain", gpu.QUERY, of)
-    settle(
-        [
-            Setting(node, "", "NVLink", "fabric_nvlink_domain", gpu.QUERY, look=_NMX).text(
-                f"{identity}, also of domain {', '.join(sorted({*domains} - {domain}))}",
-                f"of domain {domain} alone",
-            )
-            for identity, domains in owners.items()
-            if len(domains) > 1
-            for domain, node in domains.items()
-        ],
-        [],
-    )
 
 
 def test_imex_lists(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
@@ -159,10 +143,9 @@ def test_imex_lists(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     def of(host: Host, node: Node) -> list[Sample]:
         domain = node.get("fabric_nvlink_domain")
         listed = gpu.imex_nodes(host) if domain else ()
-        if not listed:  # a job starts IMEX itself
-            return []
         value = f"{len(listed)} nodes, CRC {zlib.crc32(' '.join(listed).encode()):08x}"
-        return [Sample(node.name, gpu.NODES, domain, value)]
+        # With no list, a job starts IMEX itself.
+        return [Sample(node.name, gpu.NODES, domain, value)] if listed else []
 
     _uniform(fleet, hosts, "list", "fabric_nvlink_domain", gpu.NODES, of)
 

@@ -243,6 +243,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "tuner_config": {"type": "str", "default": ""},
         "environment": {"type": "dict", "default": {}},
         "conf_existing": {"type": "str", "choices": ["replace", "merge"], "default": "replace"},
+        "enroot": {"type": "str", "choices": ["off", "mounts", "environ"], "default": "off"},
     },
     "torch_runtime": {
         "kind": {

@@ -211,18 +211,12 @@ def nvswitch_bridges(machine: Machine) -> list[str]:
     """Return the NICs through which NVLSM manages the NVSwitches of HGX B200 and later.
 
     Their Vital Product Data say SMDL=SW_MNG, by which nvidia-fabricmanager-start.sh finds them.
-    They are looked for only beside an NVIDIA GPU.
     """
-    if not gpus(machine, (NVIDIA,)):
-        return []
-    nics = [
+    return [
         each
         for each in machine.names(DEVICES)
         if machine.value(f"{DEVICES}/{each}/vendor") == _MELLANOX
-        and (machine.value(f"{DEVICES}/{each}/class") or "").startswith("0x02")
-    ]
-    return [
-        each for each in nics if machine.ask(f"SW_MNG of {each}", partial(_leads, machine, each))
+        and machine.ask(f"SW_MNG of {each}", partial(_leads, machine, each))
     ]
 
 

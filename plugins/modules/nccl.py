@@ -13,6 +13,7 @@ description:
   - Refuses lines that NCCL would misread, because NCCL reports no error. Variable names are checked
     by C(rdmaprov check), not here.
   - Writes the file of NCCL's example tuner plugin if it is given, and removes it if it is not.
+  - Gives the file to enroot's containers if that is asked for.
   - Warns of settings that override the file, such as a variable in /etc/environment.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)

@@ -51,9 +51,7 @@ def stock(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, **changed: str)
         "systemctl daemon-reload": reload,
         "systemctl enable": enable,
         "nvidia-smi -pm 1": turn_on,
-        "nvidia-smi --query-gpu": lambda _: "".join(
-            f"00000000:{bus}:00.0, {state['mode']}\n" for bus in ("19", "41")
-        ),
+        "nvidia-smi --query-gpu": lambda _: f"{state['mode']}\n" * 2,
     }
     return node
 
@@ -64,9 +62,8 @@ def test_stock_unit_is_started_without_its_option(machine, monkeypatch):
     assert not node.exists(DROP_IN)
     changes = converge(node, peermem, ON, check=False)["changes"]
     assert [(each["layer"], each["device"], each["seen"]) for each in changes] == [
-        ("configured", UNIT, "--no-persistence-mode"),
-        ("running", "00000000:19:00.0", "Disabled"),
-        ("running", "00000000:41:00.0", "Disabled"),
+        ("configured", UNIT, STOCK),
+        ("running", "GPUs", "Disabled, Disabled"),
     ]
     assert node.read(DROP_IN) == SET
     assert not converge(node, peermem, ON, check=False)["changed"]
@@ -86,7 +83,7 @@ def test_unit_that_is_right_gets_no_drop_in(machine, monkeypatch):
     right = {"UnitFileState": "disabled", "command": "/usr/bin/nvidia-persistenced --verbose"}
     node = stock(machine, monkeypatch, **right)
     changes = converge(node, peermem, ON, check=False)["changes"]
-    assert [each["wanted"] for each in changes] == ["enabled", "Enabled", "Enabled"]
+    assert [each["wanted"] for each in changes] == ["enabled", "Enabled"]
     assert not node.exists(DROP_IN)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from tests.validate.fake_node import FakeNode
@@ -86,16 +85,12 @@ def nvlsm(node: FakeNode) -> None:
     node.put("/etc/rdma/modules/infiniband.conf", "# MADs of userspace\nib_umad\n")
 
 
-def imex(node: FakeNode, members: tuple[str, ...], **states: str) -> None:
+def imex(node: FakeNode, members: tuple[str, ...]) -> None:
     """Have IMEX ready on some nodes, which counts where the site has an NVLink domain."""
     node.put("/etc/nvidia-imex/nodes_config.cfg", "".join(f"{each}\n" for each in members))
     node.unit("nvidia-imex.service", MainPID="712")
-    rows = {
-        str(number): {"status": states.get(f"node{number}", "READY"), "host": each}
-        for number, each in enumerate(members)
-    }
-    whole = {"nodes": rows, "status": "DEGRADED" if states else "UP"}
+    rows = (f"Node #{number}   - {each}   - READY\n" for number, each in enumerate(members))
     node.answer("nvidia-imex-ctl -q", "READY\n")
-    node.answer("nvidia-imex-ctl -N -j", json.dumps(whole))
+    node.answer("nvidia-imex-ctl -N", f"Nodes:\n{''.join(rows)}\nDomain State: UP\n")
     node.put("/dev/nvidia-caps-imex-channels/channel0")
     node.put("/etc/modprobe.d/nvidia-imex.conf", "options nvidia NVreg_CreateImexChannel0=1\n")

@@ -95,6 +95,7 @@ SKIPPED = {
     "test_gpu.py::test_nvlink_subnet_manager_runs", "test_uniformity.py::test_nvlink_domains",
     "test_gpu.py::test_nvlink_subnet_manager_after_reboot",
     "test_pcie_peers.py::test_iommu_does_not_translate_where_acs_is_off",
+    "test_nccl.py::test_containers_get_the_file",
     "test_nccl.py::test_listed_names_stay_with_their_cards",
     "test_nccl.py::test_listed_names_after_reboot",
     "test_nccl.py::test_service_level_is_the_fabrics", "test_peermem.py::test_node_can_do_dmabuf",

@@ -262,12 +262,22 @@ def test_tmpfiles_make_the_channel_too(suite, fleet, nodes, changed):
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", '{"nodes": []}', '{"status": "UP", "nodes": {"0": {"host": 1}}}', "Nodes:\n"]
+    ("old", "new", "state", "said"),
+    [
+        ("", "", "passed", ""),
+        ("- READY", "- UNAVAILABLE", "error", "is UNAVAILABLE"),
+        ("State: UP", "State: DOWN", "error", "the domain is DOWN"),
+        ("Domain State", "State", "error", "nvidia-imex-ctl -N shows"),
+        ("Node #", "#", "error", "nvidia-imex-ctl -N shows"),
+    ],
 )
-def test_domain_in_other_words_is_unknown(suite, fleet, nodes, changed, text):
-    changed.answer("nvidia-imex-ctl -N -j", text)
-    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
-    assert found["test_imex_runs"][0] == "error"
+@pytest.mark.parametrize("name", ["one-node", "gb200-eighteen-trays"])
+def test_domain_of_real_nodes(suite, fleet, nodes, changed, name, old, new, state, said):
+    text = (CAPTURES.parent / f"imex/{name}.txt").read_text()
+    changed.answer("nvidia-imex-ctl -N", text.replace(old, new))
+    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))["test_imex_runs"]
+    assert found[0] == state
+    assert said in found[1]
 
 
 def test_domains_that_share_one_cluster_are_named(suite, fleet, nodes):
@@ -282,8 +292,7 @@ def test_domains_that_share_one_cluster_are_named(suite, fleet, nodes):
     names = frozenset(each for each in functions(suite) if "nvlink_domains" in each)
     (outcome,) = judge(suite, fleet, hosts, names=names)
     assert outcome.state == "failed"
-    assert "gpu1: running: NVLink is cluster 9c6f5af3" in outcome.said
-    assert "clique 0, also of domain rack of gpu2, expected of domain rack of gpu1" in outcome.said
+    assert "gpu1 0000:19:00.0: running: NVLink is rack of gpu1, expected rack of" in outcome.said
 
 
 def test_persistence_that_the_site_leaves_alone_is_not_verified(suite, fleet, nodes, changed):
@@ -292,3 +301,28 @@ def test_persistence_that_the_site_leaves_alone_is_not_verified(suite, fleet, no
     found = judged(suite, fleet, nodes, changed, node)
     assert found["test_persistence_mode_running"] == ("skipped", "peermem_gpu_persistence: keep")
     assert found["test_persistence_mode_after_reboot"][0] == "skipped"
+
+
+def test_container_engines_without_nccl_conf_are_a_note(suite, fleet, changed):
+    names = frozenset(each for each in functions(suite) if "containers_get_the_file" in each)
+
+    def said(enroot):
+        node = fleet.nodes[0]
+        node = replace(node, values={**node.values, "nccl_enroot": enroot})
+        hosts = FakeHosts({"gpu1": changed.host()})
+        one = replace(fleet, nodes=(node,))
+        (outcome,) = judge(suite, one, hosts, only=node, names=names)
+        return outcome.state, outcome.said
+
+    for name in ("enroot", "docker"):
+        changed.put(f"/usr/bin/{name}")
+    state, why = said("off")
+    assert state == "skipped"
+    assert "Containers of enroot, docker do not see /etc/nccl.conf unless a job mounts it" in why
+    line = "/etc/nccl.conf /etc/nccl.conf none x-create=file,bind,ro\n"
+    changed.put("/etc/enroot/mounts.d/50-ours.fstab", line)
+    assert "Containers of docker do not see" in said("off")[1]
+    assert said("mounts") == ("passed", "")
+    changed.remove("/etc/enroot/mounts.d")
+    changed.put("/etc/enroot/environ.d/x.env", (changed.root / "etc/nccl.conf").read_text())
+    assert said("environ") == ("passed", "")

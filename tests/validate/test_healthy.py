@@ -30,6 +30,9 @@ SKIPPED = {
     "test_nccl.py::test_listed_names_after_reboot": (
         "nccl_ib_hca: [], so the rails' devices are found"
     ),
+    "test_nccl.py::test_containers_get_the_file": (
+        "nccl_enroot: off, and no container engine is without the file"
+    ),
     "test_nccl.py::test_adaptive_routing_is_the_sites": (
         "fabric_adaptive_routing: auto, so NCCL decides"
     ),

@@ -42,18 +42,11 @@ def obstacle(machine: Machine, module: str, along: Collection[str] = ()) -> str:
 
 
 def takes_nvlsm(plan: Plan, what: str) -> None:
-    """Say that a reload of the NICs' driver takes NVLSM's way to the NVSwitches, where that is so.
-
-    The fabric manager's unit starts NVLSM, once. [nvidia-fabricmanager-start.sh]
-    """
-    found = pci.nvswitch_bridges(plan.machine)
+    """Say where a reload of the NICs' driver takes NVLSM's way to the NVSwitches."""
+    found = ", ".join(pci.nvswitch_bridges(plan.machine))
+    effect = f"NVLSM loses its way to the NVSwitches ({found}), so CUDA may fail (error 802)"
     if found:
-        plan.interrupt(
-            what,
-            f"NVLSM loses its way to the NVSwitches ({', '.join(found)}), and GPUs may leave their "
-            "NVLink fabric (CUDA error 802)",
-            "until you run on the node: systemctl restart nvidia-fabricmanager",
-        )
+        plan.interrupt(what, effect, "until you run: systemctl restart nvidia-fabricmanager")
 
 
 def reload(machine: Machine, module: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from .. import pci, systemd
-from ..plan import CONFIGURED, RUNNING, Change, Plan, Refused, with_the_first
+from ..plan import CONFIGURED, RUNNING, Change, Plan, Refused
 
 UNIT = "nvidia-persistenced.service"
 DROP_IN = f"/etc/systemd/system/{UNIT}.d/99-rdmaprov.conf"
 HEADER = "# Written by rdmaprov (peermem); changes here are lost.\n"
 _OFF = "--no-persistence-mode"
 _PROPERTIES = "LoadState,UnitFileState,ExecStart,NeedDaemonReload,FragmentPath,DropInPaths"
-_QUERY = ["nvidia-smi", "--query-gpu=pci.bus_id,persistence_mode", "--format=csv,noheader"]
+_QUERY = ["nvidia-smi", "--query-gpu=persistence_mode", "--format=csv,noheader"]
 
 
 def persistence(plan: Plan, wanted: str) -> None:
@@ -37,15 +37,11 @@ def persistence(plan: Plan, wanted: str) -> None:
             "nvidia-persistenced), unmask it, or write keep"
         )
     _at_boot(plan, unit)
-    off = [line for line in machine.run(_QUERY).splitlines() if not line.endswith(", Enabled")]
-    for line in off:
-        address, _, seen = line.partition(", ")
-        change = Change(RUNNING, address, "persistence mode", seen or "not told", "Enabled")
-        if line is off[0]:
-            # By the daemon where it runs, which goes on, and so do jobs. [man nvidia-smi, -pm]
-            plan.command(change, ["nvidia-smi", "-pm", "1"])
-        else:
-            plan.add(change, with_the_first)
+    modes = machine.run(_QUERY).split()
+    if set(modes) - {"Enabled"}:
+        # By the daemon where it runs, which goes on, and so do jobs. [man nvidia-smi, -pm]
+        change = Change(RUNNING, "GPUs", "persistence mode", ", ".join(modes), "Enabled")
+        plan.command(change, ["nvidia-smi", "-pm", "1"])
 
 
 def _at_boot(plan: Plan, unit: dict[str, str]) -> None:
@@ -54,19 +50,16 @@ def _at_boot(plan: Plan, unit: dict[str, str]) -> None:
     if found is None:
         raise Refused(f"{UNIT}: its ExecStart is not understood: {unit.get('ExecStart', '')[:80]}")
     words = found.group(1).split()
-    started = f"{HEADER}[Service]\nExecStart=\nExecStart="
-    ours = plan.machine.read(DROP_IN)
-    if _OFF in words:
-        command = " ".join(word for word in words if word != _OFF)
-        if ours == f"{started}{command}\n" and unit.get("NeedDaemonReload") != "yes":
-            raise Refused(f"{UNIT}: a file after {DROP_IN} has {_OFF}: {unit.get('DropInPaths')}")
-        change = Change(CONFIGURED, UNIT, "ExecStart", _OFF, "without it")
-        if not plan.file(DROP_IN, f"{started}{command}\n", change=change):
-            plan.command(change, ["systemctl", "daemon-reload"])
-        else:
+    command = " ".join(word for word in words if word != _OFF)
+    if _OFF in words or plan.machine.exists(DROP_IN):
+        change = Change(CONFIGURED, UNIT, "ExecStart", " ".join(words), command)
+        text = f"{HEADER}[Service]\nExecStart=\nExecStart={command}\n"
+        if plan.file(DROP_IN, text, change=change if _OFF in words else None):
             plan.then(["systemctl", "daemon-reload"])
-    elif ours is not None and plan.file(DROP_IN, f"{started}{' '.join(words)}\n"):
-        plan.then(["systemctl", "daemon-reload"])
+        elif _OFF in words and unit.get("NeedDaemonReload") != "yes":
+            raise Refused(f"{UNIT}: a file after {DROP_IN} has {_OFF}: {unit.get('DropInPaths')}")
+        elif _OFF in words:
+            plan.command(change, ["systemctl", "daemon-reload"])
     # Ubuntu's is static: a rule of udev's starts it with the driver.
     state = unit.get("UnitFileState", "")
     if state == "disabled":

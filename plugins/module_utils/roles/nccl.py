@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..machine import Machine, NodeError
-from ..nccl import conf, names, tuner
+from ..nccl import conf, enroot, names, tuner
 from ..nccl.overrides import overrides
 from ..nccl.partition import partition_index
 from ..plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
@@ -27,10 +27,7 @@ OWN = {
     "NCCL_CROSS_NIC": "nccl_cross_nic",
 }
 # The same, but an old file's are kept if the site states none: a vendor's plugin is its own.
-TUNER = {
-    "NCCL_TUNER_PLUGIN": "nccl_tuner_plugin",
-    "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config",
-}
+TUNER = {"NCCL_TUNER_PLUGIN": "nccl_tuner_plugin", "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config"}
 _HAS_TUNERS = (2, 19)
 _CHOOSES_GID = (2, 21)
 _FAMILIES = {"ipv4": ("AF_INET", 4), "ipv6": ("AF_INET6", 6)}
@@ -56,7 +53,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     kept = _lines_to_keep(before, own) if arguments["conf_existing"] == "merge" else {}
     _back_up(plan, conf.PATH, before)
     _tuner_file(plan, arguments["tuner_config"])
-    _write(plan, before, conf.render(own, kept))
+    text = conf.render(own, kept)
+    _write(plan, before, text)
+    enroot.containers(plan, arguments["enroot"], conf.effective(conf.lines(text)))
     plan.warnings += overrides(machine, {**own, **kept}, version)
     plan.warnings += names.warnings(arguments, machine.names(_INFINIBAND))
     return plan

@@ -14,25 +14,22 @@ from rdmaprov.boundary import shown
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.memo import remember
-from rdmaprov.facts.text import END, parse_json, read_files, run_program, whole
+from rdmaprov.facts.text import END, read_files, run_program, whole
 
 QUERY = "nvidia-smi -q"
 NODES = "/etc/nvidia-imex/nodes_config.cfg"
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 IMEX = "nvidia-imex.service"
 PERSISTENCE = "nvidia-persistenced.service"
-NVLSM = "nvlsm"
 CHANNELS = "/dev/nvidia-caps-imex-channels"
 UMAD = "ib_umad"
-# What loads a module at boot: systemd, rdma-core by udev, OFED's openibd, and whatever a unit's
-# drop-in, a soft dependency or a rule of udev's starts.
+# What loads a module at boot: systemd, rdma-core by udev, openibd, a unit, a soft dependency.
 UMAD_AT_BOOT = (
     "/etc/modules", "/etc/modules-load.d/*.conf", "/run/modules-load.d/*.conf",
     "/usr/lib/modules-load.d/*.conf", "/usr/local/lib/modules-load.d/*.conf",
-    "/lib/modules-load.d/*.conf", "/etc/rdma/modules/*.conf", "/etc/infiniband/openib.conf",
-    "/etc/systemd/system/nvidia-fabricmanager.service", "/etc/modprobe.d/*.conf",
-    "/etc/systemd/system/nvidia-fabricmanager.service.d/*.conf",
-    "/usr/lib/systemd/system/nvidia-fabricmanager.service", "/etc/udev/rules.d/*.rules",
+    "/etc/rdma/modules/*.conf", "/etc/infiniband/openib.conf", "/etc/modprobe.d/*.conf",
+    "/etc/udev/rules.d/*.rules", "/etc/systemd/system/nvidia-fabricmanager.service*/*.conf",
+    "/etc/systemd/system/*fabricmanager.service", "/usr/lib/systemd/system/*fabricmanager.service",
 )  # fmt: skip
 _LOADS_UMAD = re.compile(r"\bib[_-]umad\b|^\s*UMAD_LOAD\s*=\s*[\"']?(?i:yes|y|1)\b")
 _LOADS_NOT = re.compile(r"\s*([#;]|blacklist\b|options\b|install\b)")
@@ -45,6 +42,7 @@ _HEALTHY = {
     "access timeout recovery": "False",
     "incorrect configuration": "None",
 }
+_UP = re.compile(r"(?m)^Domain State: (\w+)$")
 _ILL = ("Unhealthy", "Limited Capacity", "Degraded", "True")
 NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 # The driver container of NVIDIA's GPU Operator has the driver's programs in a tree of its own.
@@ -104,8 +102,8 @@ class Gpu:
         """Return whether it is part of an NVLink fabric, be it registered or not."""
         return self.values.get("fabric/state", "N/A") not in _NOT_SUPPORTED
 
-    def fabric_faults(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the health of its NVLink fabric that is not as it must be: name, seen, expected.
+    def fabric_faults(self) -> Iterator[tuple[str, str]]:
+        """Yield the lines of its NVLink's health that are not as they must be: seen, expected.
 
         Raises:
             CouldNotTell: the driver shows a word that says neither.
@@ -119,19 +117,13 @@ class Gpu:
             named = name == "incorrect configuration" and not re.search(r"(?i)unknown|err", seen)
             if seen not in _ILL and not named:
                 raise CouldNotTell(f"{self.address}: {QUERY} shows {shown(seen)!r} as {name}")
-            yield name, seen, healthy
+            yield f"{name}: {seen}", f"{name}: {healthy}"
 
-    def fabric_identity(self) -> str | None:
-        """Return which GPUs it reaches by NVLink: a cluster and a clique; None for no cluster.
-
-        Raises:
-            CouldNotTell: the driver shows no such lines.
-
-        """
+    @property
+    def cluster(self) -> str:
+        """Return the cluster and clique that it reaches by NVLink, empty for none."""
         cluster, clique = self.text("fabric/clusteruuid"), self.text("fabric/cliqueid")
-        if cluster in (None, NO_CLUSTER):
-            return None
-        return f"cluster {cluster} clique {clique}"
+        return "" if cluster in (None, NO_CLUSTER) else f"cluster {cluster} clique {clique}"
 
 
 @dataclass(frozen=True)
@@ -203,47 +195,26 @@ def runs(host: Host, name: str) -> bool:
     return bool(whole(host.run(command).stdout, "names of processes"))
 
 
-def loads_umad(host: Host) -> str:
-    """Return what loads ib_umad at boot, of all that is known to; empty for nothing."""
-    files = read_files(host, *UMAD_AT_BOOT)
-    for path, text in files.texts.items():
-        for line in text.splitlines():
-            if _LOADS_UMAD.search(line) and not _LOADS_NOT.match(line):
-                return path
-    return ""
+def loads_umad(host: Host) -> bool:
+    """Return whether a boot loads ib_umad, by anything that is known to."""
+    lines = "".join(read_files(host, *UMAD_AT_BOOT).texts.values()).splitlines()
+    return any(_LOADS_UMAD.search(each) and not _LOADS_NOT.match(each) for each in lines)
 
 
-def imex_state(host: Host) -> str:
-    """Return the state of the node's own IMEX daemon, such as READY.
+def imex_state(host: Host) -> tuple[str, list[str]]:
+    """Return the state of the node's own IMEX daemon, and the nodes that are not READY with theirs.
 
     Raises:
-        CouldNotTell: it does not say.
+        CouldNotTell: it does not say, or something else.
 
     """
-    return _output(host, "nvidia-imex-ctl", "-q").strip()
-
-
-def imex_strangers(host: Host) -> list[str]:
-    """Return the nodes of the IMEX domain that are not ready, each with its state.
-
-    Raises:
-        CouldNotTell: `nvidia-imex-ctl -N -j` shows something else.
-
-    """
-    found = parse_json(_output(host, "nvidia-imex-ctl", "-N -j"), "nvidia-imex-ctl -N -j")
-    try:
-        each = [(str(row["host"]), str(row["status"])) for row in found["nodes"].values()]
-        domain = str(found["status"])
-    except (AttributeError, KeyError, TypeError) as error:
-        raise CouldNotTell(f"nvidia-imex-ctl -N -j shows {shown(str(found))!r}") from error
-    others = [f"{name} is {state}" for name, state in each if state != "READY"]
-    return others or ([] if domain == "UP" else [f"the domain is {domain}"])
-
-
-def has_channel(host: Host) -> bool:
-    """Return whether jobs have IMEX's channel 0."""
-    text = whole(host.run(f"ls {CHANNELS}/ 2> /dev/null; echo {END}").stdout, CHANNELS)
-    return "channel0" in text.split()
+    own = _output(host, "nvidia-imex-ctl", "-q").strip()
+    text = _output(host, "nvidia-imex-ctl", "-N")
+    states, domain = re.findall(r"(?m)^Node #\d+ *- (\S+) *- (\S+)", text), _UP.search(text)
+    if not states or domain is None:
+        raise CouldNotTell(f"nvidia-imex-ctl -N shows {shown(text.strip()[-80:])!r}")
+    others = [f"{name} is {state}" for name, state in states if state != "READY"]
+    return own, others or ([] if domain[1] == "UP" else [f"the domain is {domain[1]}"])
 
 
 def imex_nodes(host: Host) -> tuple[str, ...]:

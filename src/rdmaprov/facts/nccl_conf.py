@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.memo import remember
-from rdmaprov.facts.text import read_files
+from rdmaprov.facts.text import END, read_files, whole
 
 PATH = "/etc/nccl.conf"
+ENGINES = ("enroot", "docker", "podman", "containerd")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,27 @@ def parse(text: str) -> NcclConf:
         if _is_odd(name, equals, value):
             odd.append(f"line {number}: {line}")
     return NcclConf(values, tuple(odd))
+
+
+def engines(host: Host) -> list[str]:
+    """Return the container engines that are installed on the node."""
+    paths = " ".join(f"/usr/bin/{name} /usr/local/bin/{name}" for name in ENGINES)
+    found = whole(host.run(f"ls {paths} 2> /dev/null; echo {END}").stdout, "container engines")
+    return [name for name in ENGINES if f"/{name}\n" in found]
+
+
+def in_enroot(host: Host) -> str | None:
+    """Return how enroot's containers get what the file says, None if they do not.
+
+    A mount or a variable may be in any file of mounts.d or environ.d; of the variables, all count.
+    """
+    files = read_files(host, "/etc/enroot/mounts.d/*.fstab", "/etc/enroot/environ.d/*.env").texts
+    lines = {line.strip() for text in files.values() for line in text.splitlines()}
+    if any(line.split()[:2] == [PATH, PATH] for line in lines):
+        return "by mounts.d"
+    wanted = read(host)
+    values = {f"{name}={value}" for name, value in wanted.values.items()} if wanted else set()
+    return "by environ.d" if values and values <= lines else None
 
 
 def _is_odd(name: str, equals: str, value: str) -> bool:

@@ -65,25 +65,21 @@ class Functions:
         return tuple(each for each in self._of(_NVSWITCH) if self.vendor(each) == NVIDIA)
 
     def nvswitch_bridges(self, host: Host) -> tuple[str, ...]:
-        """Return the NICs through which the NVSwitches of HGX B200 and later are managed.
+        """Return the NICs that lead to the NVSwitches of HGX B200 and later: SW_MNG in their VPD.
 
-        Their Vital Product Data say SMDL=SW_MNG, by which nvidia-fabricmanager-start.sh finds
-        them. NICs are asked on PCI: without ib_umad or mlx5_ib there is no RDMA device.
+        nvidia-fabricmanager-start.sh asks RDMA devices, of which there are none without mlx5_ib.
 
         Raises:
-            CouldNotTell: the user may not read them.
+            CouldNotTell: the user may not read their VPD.
 
         """
         nics = [each for each in self._of("0x02") if self.vendor(each) == MELLANOX]
-        if not nics:
-            return ()
-        paths = " ".join(f"{PCI}/{each}/vpd" for each in nics)
-        # Some NICs have none (ENOENT), or none that is valid (EIO).
+        paths = " ".join(f"{PCI}/{each}/vpd" for each in nics) or "/dev/null"
+        # Some NICs have no VPD (ENOENT), or none that is valid (EIO).
         done = host.run(f"LC_ALL=C grep -la SW_MNG {paths}; echo {END}")
-        found = whole(done.stdout, "reading VPD").splitlines()
-        if not found and "ermission denied" in done.stderr:
+        if "ermission denied" in done.stderr:
             raise CouldNotTell(f"{nics[0]}/vpd: Permission denied; set ansible_become: true")
-        return tuple(each.split("/")[-2] for each in found)
+        return tuple(each.split("/")[-2] for each in whole(done.stdout, "VPD").splitlines())
 
     def nvme_drives(self) -> tuple[str, ...]:
         """Return the addresses of the NVMe drives."""

@@ -19,7 +19,7 @@ from rdmaprov.facts.text import read_files
 FILES = ("/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 EXCEPT, LIMITS = "propagateresourcelimitsexcept", "propagateresourcelimits"
 _LINE = re.compile(r"\s*(PropagateResourceLimits(?:Except)?)\s*=\s*(\S*)", re.IGNORECASE)
-_SWITCH = re.compile(r"\s*SwitchType\s*=\s*\"?([^\s\"]*)", re.IGNORECASE)
+_IMEX = re.compile(r"\s*SwitchType\s*=\s*\"?switch/nvidia_imex\b", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*Include\s+(\S+)\s*", re.IGNORECASE)
 _MOST_INCLUDED = 64
 
@@ -31,11 +31,11 @@ def memlock_comes_from_the_submitter(host: Host) -> tuple[bool, str]:
         CouldNotTell: no slurm.conf is there, or one that it includes cannot be read.
 
     """
-    path, text = _first(host)
+    path, lines = _read(host)
     if not path:
         raise CouldNotTell(f"slurmd is installed, and none of {', '.join(FILES)} is there")
     found: dict[str, tuple[str, str]] = {}
-    for place, line in _lines(host, path, text, [_MOST_INCLUDED]):
+    for place, line in lines:
         if setting := _LINE.match(line):
             found[setting[1].lower()] = (setting[2].strip('"'), f"{place}: {shown(line.strip())}")
     # Slurm src/common/read_config.c: the exceptions count, and the other line only without them.
@@ -46,23 +46,16 @@ def memlock_comes_from_the_submitter(host: Host) -> tuple[bool, str]:
     return _names_memlock(value), where
 
 
-def switch_type(host: Host) -> str:
-    """Return Slurm's SwitchType, empty without one.
-
-    Raises:
-        CouldNotTell: a file that slurm.conf includes cannot be read.
-
-    """
-    path, text = _first(host)
-    lines = _lines(host, path, text, [_MOST_INCLUDED]) if path else ()
-    return next((found[1] for _, line in lines if (found := _SWITCH.match(line))), "").lower()
+def makes_imex_channels(host: Host) -> bool:
+    """Return whether Slurm makes an IMEX channel for each job (SwitchType)."""
+    return any(_IMEX.match(line) for _, line in _read(host)[1])
 
 
-def _first(host: Host) -> tuple[str, str]:
-    """Return the path and text of slurm.conf, empty without one."""
+def _read(host: Host) -> tuple[str, list[tuple[str, str]]]:
+    """Return the path of slurm.conf, empty without one, and its lines, each with its file."""
     files = read_files(host, *FILES)
     path = next((each for each in FILES if files.get(each) is not None), "")
-    return path, files.must(path) if path else ""
+    return path, [*_lines(host, path, files.must(path), [_MOST_INCLUDED])] if path else []
 
 
 def _names_memlock(value: str) -> bool:

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import zipfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from rdmaprov.acceptance.preflight.reach import Rendezvous
 from rdmaprov.acceptance.ranks import request as job_request
 from rdmaprov.acceptance.ranks.jobs import default_sizes, fleet_job
 from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.stages.fleet import measured_with
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import run
 from rdmaprov.cli.accept import accept
@@ -103,6 +105,18 @@ def test_ranks_are_in_the_sites_order(site):
     # Disjoint, and each node meets several others.
     assert [sorted(sum(task.groups, ())) for task in pairs] == [list(range(8))] * 4
     assert len({frozenset(pair) for task in pairs for pair in task.groups}) == 16
+
+
+def test_what_a_fleet_was_measured_with_is_said(site):
+    facts = {name: {**of, "torch": {"torch": "2.13.0"}} for name, of in site.facts.items()}
+    facts["n1"]["torch"]["nccl"] = "2.29.7"
+    values = {"torch_runtime_launcher": "slurm", "torch_runtime_launch_image": "pytorch:25.09"}
+    first = replace(site.nodes[0], values={**site.nodes[0].values, **values})
+    said = measured_with(replace(site, nodes=(first, *site.nodes[1:]), facts=facts))
+    assert said.startswith(
+        "measured with torch 2.13.0, NCCL 2.29.7, in pytorch:25.09; torch 2.13.0, NCCL none, in no "
+        "container of Slurm's, and /etc/nccl.conf there: "
+    )
 
 
 def test_gloo_proves_each_rail_by_its_own_device(site):

@@ -64,15 +64,19 @@ def with_launcher(node: Node, launcher: str) -> Node:
     return replace(node, values={**node.values, LAUNCHER: launcher})
 
 
+def image_of(node: Node) -> str:
+    """Return the image that ranks run in, empty for none that Slurm is asked for."""
+    return str(node.get(IMAGE) or "") if node.get(LAUNCHER) == "slurm" else ""
+
+
 def python_of(node: Node) -> str:
     """Return the interpreter that has torch: the site's for this launcher, or the role's.
 
     In an image it is found on the image's PATH unless the site names it.
     """
-    if node.get(LAUNCHER) not in (None, "ssh"):
-        image = node.get(LAUNCHER) == "slurm" and node.get(IMAGE)
-        if chosen := node.get(PYTHON) or ("python3" if image else ""):
-            return str(chosen)
+    chosen = node.get(PYTHON) or ("python3" if image_of(node) else "")
+    if is_prepared_elsewhere(node) and chosen:
+        return str(chosen)
     if node.get("torch_runtime_kind") == "venv":
         return f"{node.get('torch_runtime_directory')}/bin/python"
     return str(node.get("torch_runtime_python"))

@@ -14,6 +14,7 @@ from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.evidence import judge as evidence
 from rdmaprov.acceptance.evidence import measure, proof, sharp
 from rdmaprov.acceptance.evidence.tuner_plugin import judge_tuner
+from rdmaprov.acceptance.launchers import choice
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.paths import judge as paths
 from rdmaprov.acceptance.preflight import gpus as gpu_checks
@@ -102,7 +103,7 @@ def collect_evidence(
     result.findings += paths.lossy_paths(ran)
     result.findings += paths.stray_traffic(ran)
     result.findings += paths.slow_rails(ran)
-    result.notes += straggler_notes(ran)
+    result.notes += [measured_with(site), *straggler_notes(ran)]
     result.findings += leftover_processes(ran)
     result.findings += skipped_sizes(ran)
     result.findings += proof.findings(ran) if ran.good else ()
@@ -118,6 +119,17 @@ def collect_evidence(
         result.notes.append(GLOO_NOTE)
         result.findings += _beside_gpus(site)
     result.findings[:] = evidence.excuse(result.findings, gpu_checks.disturbed(after, own))
+
+
+def measured_with(site: GateSite) -> str:
+    """Return with which torch, NCCL and configuration the ranks ran: other jobs may have others."""
+    found = set()
+    for node in site.nodes:
+        image, of = choice.image_of(node), site.facts[node.name].get("torch", {})
+        place = f"in {image}" if image else "in no container of Slurm's"
+        found.add(f"torch {of.get('torch')}, NCCL {of.get('nccl') or 'none'}, {place}")
+    said = f"measured with {'; '.join(sorted(found))}, and /etc/nccl.conf there"
+    return f"{said}: jobs in containers may have others (roles/nccl/README.md, Containers)"
 
 
 def _beside_gpus(site: GateSite) -> Iterator[Finding]:
