@@ -13,7 +13,7 @@ from ..machine import Machine
 
 # slurmd of a cluster without files on its nodes links what it fetched; else it reads the file.
 FILES = ("/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
-_SETTING = re.compile(r"\s*(propagateresourcelimits(?:except)?)\s*=\s*\"?([^\s\"]*)", re.I)
+_SETTING = re.compile(r"\s*(propagateresourcelimits(?:except)?)\s*=\s*(\"[^\"]*\"|\S*)", re.I)
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.I)
 _DEEPEST = 8
 
@@ -40,7 +40,7 @@ def warnings(machine: Machine) -> list[str]:
 
 
 def _has_memlock(names: str) -> bool:
-    words = [name.upper().replace("RLIMIT_", "") for name in names.split(",")]
+    words = [name.upper().replace("RLIMIT_", "") for name in re.split(r"[,\s]+", names)]
     return "ALL" in words or "MEMLOCK" in words
 
 
@@ -50,7 +50,7 @@ def _read(machine: Machine, path: str, settings: dict[str, str], depth: int) -> 
         code = line.partition("#")[0]
         setting, included = _SETTING.match(code), _INCLUDE.match(code)
         if setting is not None:
-            settings[setting.group(1).lower()] = setting.group(2)
+            settings[setting.group(1).lower()] = setting.group(2).strip('"')
         elif included is not None and depth < _DEEPEST:
             other = os.path.join(os.path.dirname(path), included.group(1))
             _read(machine, other, settings, depth + 1)

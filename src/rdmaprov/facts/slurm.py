@@ -18,7 +18,7 @@ from rdmaprov.facts.text import read_files
 # slurmd of a cluster without files on its nodes links what it fetched; else it reads the file.
 FILES = ("/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 EXCEPT, LIMITS = "propagateresourcelimitsexcept", "propagateresourcelimits"
-_LINE = re.compile(r"\s*(PropagateResourceLimits(?:Except)?)\s*=\s*(\S*)", re.IGNORECASE)
+_LINE = re.compile(r"\s*(PropagateResourceLimits(?:Except)?)\s*=\s*(\"[^\"]*\"|\S*)", re.IGNORECASE)
 _IMEX = re.compile(r"\s*SwitchType\s*=\s*\"?switch/nvidia_imex\b", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*Include\s+(\S+)\s*", re.IGNORECASE)
 _MOST_INCLUDED = 64
@@ -59,7 +59,7 @@ def _read(host: Host) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _names_memlock(value: str) -> bool:
-    names = {each.upper().removeprefix("RLIMIT_") for each in value.split(",")}
+    names = {each.upper().removeprefix("RLIMIT_") for each in re.split(r"[,\s]+", value)}
     return bool({"ALL", "MEMLOCK"} & names)
 
 
