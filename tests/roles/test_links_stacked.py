@@ -106,6 +106,16 @@ def test_mtu_of_a_profile_that_is_kept_is_refused_with_the_command(node: FakeMac
     assert wanted in str(said.value)
 
 
+def test_mtu_of_a_ports_profile_waits_for_the_role_fabrics(node: FakeMachine):
+    """A default is for what a profile leaves open (NetworkManager.conf(5)); ours leaves it open."""
+    node.put("/sys/class/net/rail0/uevent", "INTERFACE=rail0\n")
+    node.programs["nmcli -e no -g 802-3-ethernet.mtu connection show id rail zero"] = "1500\n"
+    with pytest.raises(NotYet, match="'rail zero' sets MTU 1500, expected 9000"):
+        plan_mtu(node)
+    node.programs["nmcli -g GENERAL.CONNECTION device show rail0"] = "rdmaprov-rail0\n"
+    assert [change["wanted"] for change in plan_mtu(node).changes()] == ["9000"]
+
+
 def plan_mtu(node: FakeMachine) -> Plan:
     made, links = Plan(node), Links(node, "auto")
     links.of("rail0").mtu(made, Rail(0, "rail0", "mlx5_0", "", "", ""), 9000)

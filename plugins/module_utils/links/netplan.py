@@ -271,10 +271,11 @@ class Netplan(LinkManager):
         section = f"{kind[1]}s" if kind else ""
         # The devices below a bond or VLAN have its MAC address, too.
         found = [each for each in self._definitions if not section or each.section == section]
-        theirs = [each for each in found if each.is_for(netdev, mac)]
+        driver = os.path.basename(self.machine.real(f"/sys/class/net/{netdev}/device/driver"))
+        theirs = [each for each in found if each.is_for(netdev, mac, driver)]
         if theirs:
             return _lines(theirs[0].section, theirs[0].name)
-        wide = [each for each in found if each.may_be_for(netdev)]
+        wide = [each for each in found if each.may_be_for(netdev, mac, driver)]
         if wide:
             raise Refused(
                 f"netplan's {wide[0].section}: {wide[0].name}: matches {netdev} and may match "

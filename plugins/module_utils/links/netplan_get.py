@@ -13,7 +13,7 @@ class Definition:
     Args:
         section: such as ethernets or bonds.
         name: its name there; a device's, or any where it matches by something else.
-        match: what it matches: name, macaddress, driver.
+        match: what it matches: name, macaddress, driver, of which it may have several.
         set_name: the name that the device is given.
 
     """
@@ -23,19 +23,19 @@ class Definition:
     match: dict[str, str]
     set_name: str
 
-    def is_for(self, netdev: str, mac: str) -> bool:
+    def is_for(self, netdev: str, mac: str, driver: str) -> bool:
         """Return whether it is for this device alone."""
-        if not self.match:
-            return self.name == netdev
-        if self.set_name:
-            return self.set_name == netdev
-        return self.match.get("macaddress", "").lower() == mac or self.match.get("name") == netdev
+        one = self.set_name or (netdev if "macaddress" in self.match else self.match.get("name"))
+        return self.may_be_for(netdev, mac, driver) and (one or self.name) == netdev
 
-    def may_be_for(self, netdev: str) -> bool:
-        """Return whether it is for several devices, of which this may be one."""
-        pattern = self.match.get("name", "")
-        is_wide = bool(self.match) and not self.set_name and "macaddress" not in self.match
-        return is_wide and (not pattern or fnmatch.fnmatchcase(netdev, pattern))
+    def may_be_for(self, netdev: str, mac: str, driver: str) -> bool:
+        """Return whether it is for this device, and maybe for others."""
+        if not self.match or self.set_name not in ("", netdev):
+            return not self.match and self.name == netdev
+        is_named = self.set_name or fnmatch.fnmatchcase(netdev, self.match.get("name", "*"))
+        drivers = self.match.get("driver", "*").split()
+        is_driven = any(fnmatch.fnmatchcase(driver, each) for each in drivers)
+        return bool(is_named) and is_driven and self.match.get("macaddress", mac).lower() == mac
 
 
 def parse(text: str) -> list[Definition]:
@@ -45,6 +45,9 @@ def parse(text: str) -> list[Definition]:
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
         name, colon, value = line.strip().partition(":")
+        of = found[-1].match if found and key == "match" and indent == 8 else {}
+        if of and name.startswith("- "):
+            of[list(of)[-1]] += " " + line.strip("- '\"")
         if not colon or name.startswith("- "):
             continue
         if indent == 2:

@@ -76,8 +76,7 @@ class NetworkManager(LinkManager):
         As the default of what its profile, whosever it is, leaves open (NetworkManager.conf(5),
         section [connection]).
         """
-        if kind_of(self.machine, rail.netdev) in _MADE:
-            self._require_mtu_open(rail.netdev, mtu_bytes)
+        self._require_mtu_open(rail, mtu_bytes)
         path = f"{DEFAULTS}/90-rdmaprov-mtu-{rail.netdev}.conf"
         lines = [
             f"[connection-rdmaprov-mtu-{rail.netdev}]",
@@ -165,18 +164,20 @@ class NetworkManager(LinkManager):
                 f"nmcli connection up '{profile}'"
             )
 
-    def _require_mtu_open(self, netdev: str, mtu_bytes: int) -> None:
-        """Refuse a bond or VLAN whose own profile, which is kept, has another MTU."""
-        profile = self._profile(netdev)
-        if not profile:
+    def _require_mtu_open(self, rail: Rail, mtu_bytes: int) -> None:
+        """Refuse another MTU in a profile; a port's may go with the role fabric's own."""
+        netdev, profile = rail.netdev, self._profile(rail.netdev)
+        if not profile or profile == f"rdmaprov-{netdev}":
             return
-        name = "802-3-ethernet.mtu"  # of a bond and a VLAN, too
+        # A bond and a VLAN have Ethernet's, too.
+        name = "infiniband.mtu" if self._kind(rail.port) == "infiniband" else "802-3-ethernet.mtu"
         seen = self._property(profile, name).strip()
         if seen not in ("", "0", "auto", str(mtu_bytes)):
             kind = kind_of(self.machine, netdev)
-            raise Refused(
-                f"{netdev}: NetworkManager's profile '{profile}' makes this {kind} and sets MTU "
-                f"{seen}, expected {mtu_bytes} (fabric_mtu_bytes). Run on the node: "
+            makes = f"makes this {kind} and " if kind in _MADE else ""
+            raise (Refused if makes else NotYet)(
+                f"{netdev}: NetworkManager's profile '{profile}' {makes}sets MTU {seen}, expected "
+                f"{mtu_bytes} (fabric_mtu_bytes). Run on the node: "
                 f"nmcli connection modify '{profile}' {name} {mtu_bytes}; "
                 f"nmcli connection up '{profile}'"
             )

@@ -18,7 +18,7 @@ from rdmaprov.facts.network_manager import last, sections
 from rdmaprov.facts.text import Files, read_files
 from rdmaprov.inventory.partitions import FULL
 
-PATHS = (*link_files.PATHS, *(f"{each}/*.netdev" for each in NETWORKD), f"{NET}/*/address")
+PATHS = (*link_files.PATHS, *(f"{each}/*.netdev" for each in NETWORKD))
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,4}|[0-9]{1,5}")
 
 
@@ -78,14 +78,8 @@ def _networkd(files: Files, netdev: str, parent: str) -> Iterator[BootPartition]
         of = dict(sections(files.must(path)))
         if last(of.get("NetDev", {}), "Name") != netdev:
             continue
-        on_parent, used = link_files.networkd_sections(files, parent)
-        named = [
-            name
-            for title, keys in on_parent
-            if title == "Network"
-            for name in keys.get("IPoIB", [])
-        ]
-        if netdev in named:
+        read, used = link_files.systemd_sections(files, parent, "network")
+        if any(netdev in keys.get("IPoIB", []) for title, keys in read if title == "Network"):
             yield BootPartition(_key(last(of.get("IPoIB", {}), "PartitionKey")), path)
         else:
             place = ", ".join(used) or f"no .network file of {parent}"

@@ -1,35 +1,36 @@
 """What a boot gives a network device, by the files of the node's link manager.
 
-Sources: systemd.network(5), netplan's YAML reference, interfaces(5), SUSE's ifcfg(5).
+Sources: systemd.network(5), systemd.link(5), interfaces(5), SUSE's ifcfg(5).
 """
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rdmaprov.facts import ifcfg, netplan, network_manager
+from rdmaprov.facts import boot_device, ifcfg, netplan, network_manager
 from rdmaprov.facts.devices import NET
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.network_manager import Section, rule, sections
-from rdmaprov.facts.text import Files, read_files
+from rdmaprov.facts.text import Files, output, read_files
 
-NETWORKD = ("/etc/systemd/network", "/run/systemd/network", "/usr/lib/systemd/network")
-PATHS = (
-    *(f"{each}/*.network" for each in NETWORKD),
-    *(f"{each}/*.network.d/*.conf" for each in NETWORKD),
+# An earlier one hides files of the same name in the later.
+NETWORKD = tuple(
+    f"{each}/systemd/network" for each in ("/etc", "/run", "/usr/local/lib", "/usr/lib")
+)
+_MANAGERS = (
+    *(f"{each}/*.{kind}" for each in NETWORKD for kind in ("network", "link")),
+    *(f"{each}/*.{kind}.d/*.conf" for each in NETWORKD for kind in ("network", "link")),
     *network_manager.PATHS,
-    "/etc/netplan/*.yaml",
+    *netplan.PATHS,
     "/etc/network/interfaces",
     "/etc/network/interfaces.d/*",
     f"{ifcfg.SUSE}/ifcfg-*",
 )
-_MACS = ("MACAddress", "PermanentMACAddress")
-_UNMATCHED = ("Path", "Driver", "Type", "Property")
-_ADDRESS = "/sys/class/net/{}/address"
+PATHS = (*_MANAGERS, *boot_device.PATHS)
+_RUN = re.compile("/run/(systemd/network|NetworkManager|netplan)/")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Boot:
     files: tuple[str, ...] = ()
     ipoib_mode: str = ""
 
+    def __bool__(self) -> bool:
+        """Return whether it sets anything of the device."""
+        return bool(self.addresses or self.mtu_bytes is not None or self.ipoib_mode)
+
     @property
     def where(self) -> str:
         """Return the files in words."""
@@ -58,106 +63,115 @@ class Boot:
 
 
 def read(host: Host) -> Files:
-    """Return all files of link managers, by one command."""
-    return read_files(host, *PATHS, _ADDRESS.format("*"))
+    """Return all files of link managers; an empty one, and a link to /dev/null, has no text."""
+    found = read_files(host, *PATHS)
+    empty = output(host, f"grep -aLs '' {' '.join(_MANAGERS)} || true").splitlines()
+    if not all(each.startswith("/") for each in empty):
+        raise CouldNotTell(f"grep -L shows {empty[0][:60]!r}, not a file")
+    return Files({**dict.fromkeys(empty, ""), **found.texts}, found.reasons)
 
 
 def boot_settings(files: Files, netdev: str) -> Boot:
     """Return what the files give a device: the first manager that has something for it.
 
     Raises:
-        CouldNotTell: none has, and a file cannot be read; or one is in no known form.
+        CouldNotTell: none has, and a file cannot be read; one is in no known form, or may be for
+            the device; or a file in /run decides, which the next boot may not write again.
 
     """
-    for manager in (_netplan, _networkd, _network_manager, _ifupdown, _wicked):
-        found = manager(files, netdev)
-        if found.addresses or found.mtu_bytes is not None or found.ipoib_mode:
-            return found
-    _require_readable(files, "/")
-    return Boot()
+    written = netplan.written(files)
+    texts = {path: files.texts[path] for path in files.texts if not netplan.WRITTEN.match(path)}
+    ours = {path: text for path, (text, _) in written.items()}
+    found = _settings(Files({**texts, **ours}, files.reasons), netdev)
+    passing = [path for path in texts if _RUN.match(path)]
+    if passing:
+        lasting = {path: text for path, text in texts.items() if path not in passing}
+        without = boot_settings(Files(lasting, files.reasons), netdev)
+        if replace(without, files=()) != replace(found, files=()):
+            why = f"without {', '.join(passing)}, and /run is empty after a boot"
+            raise CouldNotTell(f"{netdev}: a boot gives it something else {why}")
+    used = [name for path in found.files for name in written.get(path, ("", (path,)))[1]]
+    return replace(found, files=tuple(dict.fromkeys(used)))
+
+
+def _settings(files: Files, netdev: str) -> Boot:
+    said = [each(files, netdev) for each in (_networkd, _network_manager, _ifupdown, _wicked)]
+    found = next((each for each in said if each), max(said, key=lambda each: bool(each.files)))
+    if not found:
+        _require_readable(files, "/")
+    if found.mtu_bytes is None and any("MTUBytes" in each for each in files.texts.values()):
+        read, used = systemd_sections(files, netdev, "link")
+        mtu = _size(read, used)
+        return replace(found, mtu_bytes=mtu, files=(*found.files, *(used if mtu else ())))
+    return found
 
 
 def _require_readable(files: Files, start: str) -> None:
     """Raise CouldNotTell for a file that is there and cannot be read: it may be the one."""
     for path in files.reasons:
-        if path.startswith(start):
+        if path.startswith(start) and not path.startswith(("/sys/", boot_device.UDEV)):
             files.get(path)
 
 
 def _networkd(files: Files, netdev: str) -> Boot:
-    read, used = networkd_sections(files, netdev)
-    return _of_sections(read, used) if used else Boot()
+    read, used = systemd_sections(files, netdev, "network")
+    of: dict[str, list[dict[str, list[str]]]] = {}
+    for title, keys in read:
+        of.setdefault(title, []).append(keys)
+    places = [*of.get("Network", []), *of.get("Address", [])]
+    addresses = [value for keys in places for value in keys.get("Address", [])]
+    rules = [
+        pair
+        for keys in of.get("RoutingPolicyRule", [])
+        for pair in zip(keys.get("From", []), keys.get("Table", []), strict=False)
+    ]
+    modes = [mode for keys in of.get("IPoIB", []) for mode in keys.get("Mode", [])]
+    return Boot(tuple(addresses), _size(read, used), tuple(rules), used, "".join(modes[-1:]))
 
 
-def networkd_sections(files: Files, netdev: str) -> tuple[list[Section], tuple[str, ...]]:
-    """Return what networkd takes for a device, and from which files.
+def systemd_sections(files: Files, netdev: str, kind: str) -> tuple[list[Section], tuple[str, ...]]:
+    """Return what networkd or udev takes for a device, and from which files.
 
-    The first file by name that matches, with its drop-ins; nothing if none does.
+    The first file of this kind that matches, by name, with its drop-ins; nothing if none does.
     """
-    mac = _mac(files, netdev)
-    for name, path in networkd_files(files, r"[^/]+\.network"):
-        read = list(sections(files.must(path)))
-        if not _matches([keys for title, keys in read if title == "Match"], netdev, mac):
-            continue
-        used = [path]
-        for _, drop_in in networkd_files(files, re.escape(name) + r"\.d/[^/]+\.conf"):
-            read += sections(files.must(drop_in))
-            used.append(drop_in)
-        return read, tuple(used)
+    device = boot_device.read(files, netdev)
+    drop_ins = list(networkd_files(files, rf"[^/]+\.{kind}\.d/[^/]+\.conf"))
+    for name, path in networkd_files(files, rf"[^/]+\.{kind}"):
+        used = [path, *(each for at, each in drop_ins if at.startswith(f"{name}.d/"))]
+        read = [each for one in used for each in sections(files.must(one).replace("\\\n", " "))]
+        matches = [keys for title, keys in read if title == "Match"]
+        names = [key for keys in matches for key in keys]
+        match = {name: [v for keys in matches for v in keys.get(name, [])] for name in names}
+        found = boot_device.is_for(match, device, "Name" if kind == "network" else "OriginalName")
+        if found is None:
+            raise CouldNotTell(f"{path}: not known if it is for {netdev}: {match}")
+        if found:
+            return read, tuple(used)
     return [], ()
 
 
-def _of_sections(read: list[Section], used: tuple[str, ...]) -> Boot:
-    addresses = [
-        value
-        for title, keys in read
-        if title in ("Network", "Address")
-        for value in keys.get("Address", [])
-    ]
-    mtus = [mtu for title, keys in read if title == "Link" for mtu in keys.get("MTUBytes", [])]
-    rules = [
-        (source, table)
-        for title, keys in read
-        if title == "RoutingPolicyRule"
-        for source, table in zip(keys.get("From", []), keys.get("Table", []), strict=False)
-    ]
-    modes = [mode for title, keys in read if title == "IPoIB" for mode in keys.get("Mode", [])]
-    mode = "".join(modes[-1:])
-    return Boot(tuple(addresses), _mtu(mtus[-1:], used), tuple(rules), used, mode)
-
-
-def _mac(files: Files, netdev: str) -> str:
-    return (files.get(_ADDRESS.format(netdev)) or "").strip().lower()
+def _size(read: list[Section], used: tuple[str, ...]) -> int | None:
+    sizes = [mtu for title, keys in read if title == "Link" for mtu in keys.get("MTUBytes", [])]
+    return _mtu(filter(None, sizes[-1:]), used, "BKMG")  # systemd's, to the base of 1024
 
 
 def networkd_files(files: Files, pattern: str) -> Iterator[tuple[str, str]]:
-    """Yield name below its directory and path, by name; an earlier directory hides a later one."""
-    chosen: dict[str, str] = {}
-    for directory in NETWORKD:
-        for match, _ in files.matching(re.escape(directory) + f"/({pattern})"):
-            chosen.setdefault(match[1], match[0])
-    yield from sorted(chosen.items())
+    """Yield name below its directory and path, by name; an earlier directory hides a later one.
 
-
-def _matches(matches: list[dict[str, list[str]]], netdev: str, mac: str) -> bool:
-    """Return whether [Match] is for a device by its name and MAC; by the rest it is not known."""
-    names = [word for keys in matches for value in keys.get("Name", []) for word in value.split()]
-    if any(key in keys for keys in matches for key in _UNMATCHED):
-        return False  # an admin's, of devices by their hardware: the rail's own comes by name
-    macs = [
-        v for keys in matches for key in _MACS for value in keys.get(key, []) for v in value.split()
-    ]
-    if macs and not (mac and mac in [re.sub(r"[-.]", ":", each).lower() for each in macs]):
-        return False
-    if not names:
-        return bool(macs)
-    if names[0].startswith("!"):
-        return not any(fnmatch.fnmatchcase(netdev, name.lstrip("!")) for name in names)
-    return any(fnmatch.fnmatchcase(netdev, name) for name in names)
+    An empty file is masked, and hides others all the same.
+    """
+    chosen: dict[str, tuple[int, str]] = {}
+    for match, _ in files.matching(f"({'|'.join(NETWORKD)})/({pattern})"):
+        found = (NETWORKD.index(match[1]), match[0])
+        chosen[match[2]] = min(found, chosen.get(match[2], found))
+    yield from ((name, path) for name, (_, path) in sorted(chosen.items()) if files.texts[path])
 
 
 def _network_manager(files: Files, netdev: str) -> Boot:
-    found = network_manager.profile(files, netdev, _mac(files, netdev))
+    found = network_manager.profile(files, netdev)
+    is_netplans = found is not None and netplan.WRITTEN.match(found.file)
+    if not is_netplans and not network_manager.is_managed(files, netdev):
+        return Boot()
     default, places = network_manager.default_mtu(files, netdev)
     if found is None:
         if default:
@@ -178,25 +192,6 @@ def _wicked(files: Files, netdev: str) -> Boot:
     mtu = [of["MTU"]] if of.get("MTU") else []
     mode = of.get("IPOIB_MODE", "")
     return Boot(ifcfg.addresses(of), _mtu(mtu, (path,)), files=(path,), ipoib_mode=mode)
-
-
-def _netplan(files: Files, netdev: str) -> Boot:
-    addresses: list[str] = []
-    rules: list[tuple[str, str]] = []
-    mtu: list[str] = []
-    mode = ""
-    used = []
-    texts = [(match[0], text) for match, text in files.matching(r"/etc/netplan/.+\.yaml")]
-    for path, entry in netplan.entries(texts, netdev):
-        used.append(path)
-        addresses += [str(each) for each in entry.get("addresses", []) or []]
-        mode = str(entry.get("infiniband-mode") or mode)
-        mtu += [str(entry["mtu"])] if "mtu" in entry else []
-        rules += [
-            (str(each.get("from", "")), str(each.get("table", "")))
-            for each in entry.get("routing-policy", []) or []
-        ]
-    return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used), mode)
 
 
 def _ifupdown(files: Files, netdev: str) -> Boot:
@@ -240,9 +235,10 @@ def _stanzas(text: str, netdev: str) -> Iterator[list[str]]:
         yield lines
 
 
-def _mtu(values: Iterable[str], used: tuple[str, ...]) -> int | None:
+def _mtu(values: Iterable[str], used: tuple[str, ...], units: str = "") -> int | None:
     for value in values:
-        if not value.isdigit():
+        found = re.fullmatch(r"(\d+)\s*([A-Z]?)", value)
+        if found is None or found[2] not in units:
             raise CouldNotTell(f"{', '.join(used)}: MTU {value!r} is not a number")
-        return int(value)
+        return int(found[1]) << 10 * units.index(found[2])
     return None

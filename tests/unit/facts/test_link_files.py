@@ -20,7 +20,7 @@ IFCFG = "/etc/sysconfig/network-scripts/ifcfg-rail"
 
 
 def boot(files: dict[str, str]):
-    return boot_settings(Files(files, {}), "ens1")
+    return boot_settings(Files({ADDRESS: "02:00:00:00:00:01\n", **files}, {}), "ens1")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,378 @@
+"""For which device a link manager's file is, by the rules of its manual, and what the boot gives.
+
+Manuals: systemd.link(5) and systemd.network(5) of 252, nm-settings-nmcli(5) and
+NetworkManager.conf(5) of 1.42, netplan's YAML reference of 0.106. The cases of systemd's
+[Match] in a .link file were given to `udevadm test-builtin net_setup_link` of 252, too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from plugins.module_utils.links import netplan_get
+from tests.validate.fake_node import FakeNode
+
+from rdmaprov.facts import link_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.link_files import boot_settings
+from rdmaprov.facts.text import Files
+
+NET = "/sys/class/net/"
+MAC, OTHER = "02:00:00:00:00:01", "02:00:00:00:00:99"
+GUID = "80:00:00:28:fe:80:00:00:00:00:00:00:02:00:00:00:00:00:00:07"
+PORTS = {
+    "ens1": (MAC, "mlx5_core", "0000:18:00.0", "1"),
+    "ens2": ("02:00:00:00:00:02", "mlx5_core", "0000:2a:00.0", "1"),
+    "eno1": ("02:00:00:00:00:03", "ixgbe", "0000:02:00.0", "1"),
+    "ibs3": (GUID, "mlx5_core", "0000:3a:00.0", "32"),
+}
+NODE = {
+    f"{NET}{name}/{attribute}": text + "\n"
+    for number, (name, (mac, driver, pci, kind)) in enumerate(PORTS.items(), 2)
+    for attribute, text in {
+        "address": mac,
+        "addr_assign_type": "0",
+        "device/uevent": f"DRIVER={driver}\nPCI_SLOT_NAME={pci}",
+        "ifindex": str(number),
+        "name_assign_type": "4",
+        "type": kind,
+        "uevent": f"INTERFACE={name}\nIFINDEX={number}",
+    }.items()
+}
+UDEV = {"/run/udev/data/n2": "I:1\nE:ID_NET_DRIVER=mlx5_core\nE:ID_PATH=pci-0000:18:00.0\n"}
+NODE["/run/udev/data/n5"] = "I:1\nE:ID_NET_DRIVER=mlx5_core[ib_ipoib]\n"
+BOND = {
+    f"{NET}bond0/address": MAC,
+    f"{NET}bond0/type": "1",
+    f"{NET}bond0/uevent": "DEVTYPE=bond\nINTERFACE=bond0",
+    f"{NET}ens2/address": MAC,
+    f"{NET}ens2/bonding_slave/perm_hwaddr": PORTS["ens2"][0],
+}
+ETC, RUN, LIB = (f"{each}/systemd/network" for each in ("/etc", "/run", "/usr/lib"))
+NM, CONF = "/etc/NetworkManager/system-connections", "/etc/NetworkManager/conf.d"
+
+
+def boot(files: dict[str, str], netdev: str = "ens1"):
+    return boot_settings(Files({**NODE, **files}, {}), netdev)
+
+
+def mtu(files: dict[str, str], netdev: str = "ens1"):
+    """Return the MTU that a boot gives, or "unknown"."""
+    try:
+        return boot(files, netdev).mtu_bytes
+    except CouldNotTell:
+        return "unknown"
+
+
+def network(match: str, mtu: str = "9000") -> str:
+    return f"[Match]\n{match}\n[Link]\nMTUBytes={mtu}\n"
+
+
+# systemd.network(5), section [Match]; what is no port's (Kind, a bond's MAC address) below.
+FOR_IT = (
+    "Name=ens1", "Name=ens[12] eno1", "Name=!eno* lo", "Name=eno1\nName=ens1",
+    f"MACAddress={OTHER} {MAC}", "MACAddress=0200.0000.0001", "Driver=mlx5_core",
+    "Driver=mlx4* mlx5*", "Path=pci-0000:18:00.*", "Type=ether", "Kind=!bond vlan",
+    "Property=ID_NET_DRIVER=mlx5*", "Property=!ID_NET_DRIVER=ixgbe",
+)  # fmt: skip
+FOR_OTHERS = (
+    "Name=eno*", "Name=!ens1 ens2", "Name=ens1\nName=\nName=eno1",
+    f"PermanentMACAddress={MAC.upper()}\nName=ens2", "Driver=!mlx5_core", "Driver=ixgbe",
+    "Path=pci-0000:2a:00.0", "Type=!ether", "Type=infiniband\nName=*", "Kind=bond",
+    "Property=!ID_NET_DRIVER=mlx5_core", "Property=ID_VENDOR_ID=0x15b3\nName=eno1",
+    "Host=gpu1\nName=eno1", "SSID=x\nName=eno*", "", "OriginalName=ens1",
+)  # fmt: skip
+NOT_KNOWN = (
+    "Property=ID_VENDOR_ID=0x15b3\nName=ens1", "KernelCommandLine=rescue\nName=ens1",
+)  # fmt: skip
+MATCHES = [
+    *((each, True) for each in FOR_IT),
+    *((each, False) for each in FOR_OTHERS),
+    *((each, None) for each in NOT_KNOWN),
+]
+
+
+@pytest.mark.parametrize(("match", "is_for"), MATCHES)
+def test_networkds_first_file_that_matches_counts(match: str, is_for: bool | None):
+    files = {f"{LIB}/10-first.network": network(match, "1500")}
+    files[f"{ETC}/20-rail.network"] = network("Name=ens1")
+    assert mtu(files) == {True: 1500, False: 9000, None: "unknown"}[is_for]
+
+
+@pytest.mark.parametrize("known", [UDEV, {}])
+@pytest.mark.parametrize(
+    ("match", "is_for"),
+    [
+        *((match, is_for) for match, is_for in MATCHES if "Name=" not in match and match),
+        *(("OriginalName=*", True), ("OriginalName=e*\nDriver=mlx5_core", True)),
+        *(("OriginalName=ib*", False), ("OriginalName=eno1", False), ("Name=ens1", False)),
+        *(("OriginalName=eth0", None), ("OriginalName=ens1", None)),
+        ("OriginalName=*\nProperty=DEVTYPE=vf", "only udev knows"),
+    ],
+)
+def test_udevs_first_file_that_matches_sets_the_mtu_that_no_manager_sets(match, is_for, known):
+    is_for = (False if known else None) if is_for == "only udev knows" else is_for
+    files = {f"{ETC}/10-first.link": network(match, "9K"), **known}
+    files[f"{LIB}/99-default.link"] = network("OriginalName=*", "1500")
+    assert mtu(files) == {True: 9216, False: 1500, None: "unknown"}[is_for]
+    named = {f"{NM}/a": "[connection]\ninterface-name=ens1\n[ethernet]\nmtu=4200\n"}
+    assert mtu({**files, **named}) == 4200
+    assert mtu({**files, f"{ETC}/a.network": network("Name=ens1", "4100")}) == 4100
+
+
+def test_systemds_files_are_one_row_over_all_directories():
+    later = {f"{ETC}/20-rail.network": network("Name=ens1")}
+    hidden = {f"{LIB}/10-all.network": network("Name=*", "1500")}
+    assert mtu({**later, **hidden}) == 1500
+    assert mtu({**later, **hidden, f"{ETC}/10-all.network": ""}) == 9000
+    assert mtu({**later, **hidden, f"{ETC}/10-all.network": network("Name=eno1")}) == 9000
+    drop_in = f"{LIB}/20-rail.network.d/a.conf"
+    assert mtu({**later, drop_in: "[Link]\nMTUBytes=1500\n"}) == 1500
+    assert mtu({**later, drop_in: "[Match]\nDriver=ixgbe\n"}) is None
+    assert mtu({**later, drop_in: "[Link]\nMTUBytes=1500\n", drop_in.replace(LIB, ETC): ""}) == 9000
+    assert mtu({f"{ETC}/20-rail.network": network("Name=eno1 \\\n  ens1", "1G")}) == 1 << 30
+    with pytest.raises(CouldNotTell, match="MTU 'jumbo' is not a number"):
+        boot({f"{ETC}/20-rail.network": network("Name=ens1", "jumbo")})
+
+
+def test_bond_and_its_ports_have_one_address_and_the_ports_their_own():
+    by = {f"{ETC}/10-a.network": network(f"PermanentMACAddress={MAC}")}
+    assert [mtu({**BOND, **by}, each) for each in ("bond0", "ens1", "ens2")] == [None, 9000, None]
+    for match in ("Kind=bond", "Type=bond", "Driver=bonding", f"MACAddress={MAC}\nType=!ether"):
+        found = [
+            mtu({**BOND, f"{ETC}/a.network": network(match)}, each)
+            for each in ("bond0", "ens1", "ens2")
+        ]
+        assert found == [9000, None, None], match
+
+
+@pytest.mark.parametrize("path", [f"{RUN}/10-a.network", "/run/netplan/10-a.yaml"])
+def test_file_in_run_may_not_be_there_after_a_boot(path: str):
+    made = "network: {ethernets: {ens1: {mtu: 1500}}}"
+    text = made if "netplan" in path else network("Name=ens1", "1500")
+    kept = {f"{ETC}/20-rail.network": network("Name=ens1")}
+    with pytest.raises(CouldNotTell, match=f"without {path}, and /run is empty after a boot"):
+        boot({**kept, path: text})
+    assert mtu({**kept, path: text.replace("1500", "9000")}) == 9000
+    netplans = {f"{RUN}/10-netplan-ens1.network": network("Name=ens1", "1500")}
+    assert mtu({**kept, **netplans}) == 9000
+
+
+# netplan's YAML reference, "Properties for physical device types", match and set-name.
+DEFINITIONS = [
+    ("{}", False), ("{match: {name: 'ens*'}}", True), ("{match: {name: 'eno*'}}", False),
+    (f"{{match: {{macaddress: '{MAC}'}}}}", True), ("{match: {driver: mlx5_core}}", True),
+    (f"{{match: {{macaddress: '{OTHER}'}}, set-name: ens1}}", False),
+    ("{match: {driver: [ixgbe, 'mlx*']}}", True), ("{match: {driver: ixgbe}}", False),
+    ("{match: {driver: mlx5_core, name: 'eno*'}}", False),
+]  # fmt: skip
+
+
+def ethernet(definition: str, mtu: int, name: str = "a", more: str = "") -> str:
+    entry = f"{definition[:-1]}{', ' if definition != '{}' else ''}mtu: {mtu}}}"
+    return f"network:\n  version: 2\n{more}  ethernets:\n    {name}: {entry}\n"
+
+
+@pytest.mark.parametrize(("definition", "is_for"), DEFINITIONS)
+def test_netplans_first_definition_by_name_that_matches_counts(definition: str, is_for: bool):
+    files = {"/etc/netplan/50-cloud-init.yaml": ethernet(definition, 1500)}
+    files["/etc/netplan/90-rail.yaml"] = ethernet("{}", 9000, "ens1")
+    assert mtu(files) == (1500 if is_for else 9000)
+    files[f"{ETC}/05-admin.network"] = network("Driver=mlx5*", "4200")
+    assert mtu(files) == 4200
+    with_nm = ethernet(definition, 9000, more="  renderer: NetworkManager\n")
+    if not any(each in definition for each in ("driver", "*", "set-name")):
+        ours = {"/etc/netplan/50-cloud-init.yaml": with_nm}
+        assert mtu({**ours, f"{CONF}/u.conf": "[keyfile]\nunmanaged-devices=*\n"}) == (
+            9000 if is_for else None
+        )
+
+
+def test_netplans_files_are_merged_by_name():
+    base = {"/etc/netplan/50-a.yaml": ethernet("{match: {name: 'ens*'}}", 1500)}
+    base["/etc/netplan/60-b.yaml"] = "network: {ethernets: {a: {addresses: [198.18.0.1/24]}}}"
+    hidden = {"/usr/lib/netplan/50-a.yaml": ethernet("{match: {name: 'ens*'}}", 9000)}
+    found = boot({**base, **hidden})
+    assert (found.mtu_bytes, found.addresses) == (1500, ("198.18.0.1/24",))
+    assert found.files == ("/etc/netplan/50-a.yaml", "/etc/netplan/60-b.yaml")
+    later = {"/usr/lib/netplan/70-c.yaml": "network: {ethernets: {a: {mtu: 9000}}}"}
+    assert mtu({**base, **later}) == 9000
+    drop_in = {f"{ETC}/10-netplan-a.network.d/mtu.conf": "[Link]\nMTUBytes=4200\n"}
+    assert mtu({**base, **drop_in}) == 4200
+    bond = "network: {bonds: {bond0: {interfaces: [ens1], mtu: 9000}}, vlans: {v: {mtu: 4200}}}"
+    found = [mtu({**BOND, "/etc/netplan/a.yaml": bond}, name) for name in ("bond0", "v", "ens1")]
+    assert found == [9000, 4200, None]
+
+
+@pytest.mark.skipif(not shutil.which("netplan"), reason="netplan is not installed")
+def test_netplan_itself_takes_a_definition_for_the_same_devices(tmp_path: Path):
+    """The files of `netplan generate`, and what the role makes of `netplan get`, against ours."""
+    definitions = {f"d{number}": text for number, (text, _) in enumerate(DEFINITIONS)}
+    entries = "".join(
+        ethernet(text, 4000 + number, name).split("ethernets:\n")[1]
+        for number, (name, text) in enumerate(definitions.items())
+    )
+    texts = {
+        "/etc/netplan/a.yaml": f"network:\n  version: 2\n  ethernets:\n{entries}",
+        "/etc/netplan/b.yaml": "network: {ethernets: {d1: {match: {driver: ixgbe}, mtu: 1234}}}",
+    }
+    for path, text in texts.items():
+        file = tmp_path / path[1:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o600)
+    for command in ("generate", "get"):
+        argv = ["netplan", command, "--root-dir", str(tmp_path)]
+        told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    written = {
+        str(Path("/etc") / path.relative_to(tmp_path / "run")): path.read_text()
+        for path in (tmp_path / "run/systemd/network").iterdir()
+    }
+    of_role = netplan_get.parse(told)
+    for netdev, (mac, driver, _, kind) in PORTS.items():
+        driver += "[ib_ipoib]" if kind == "32" else ""
+        assert boot(texts, netdev).mtu_bytes == boot(written, netdev).mtu_bytes, netdev
+        may_be = [each.name for each in of_role if each.may_be_for(netdev, mac, driver)]
+        assert bool(may_be) == (boot(texts, netdev).mtu_bytes is not None), (netdev, may_be)
+
+
+def keyfile(connection: str, rest: str = "", mtu: str = "9000") -> str:
+    kind = "" if "type=" in connection else "type=ethernet\n"
+    return f"[connection]\n{kind}{connection}\n[ethernet]\nmtu={mtu}\n{rest}\n"
+
+
+# nm-settings-nmcli(5): connection.type, interface-name; ethernet.mac-address; the setting match.
+PROFILES = [
+    ("interface-name=ens1", "", True), ("interface-name=ens1\ntype=infiniband", "", False),
+    ("", f"mac-address={MAC}", True), ("", "mac-address=2;0;0;0;0;1;", True),
+    ("", f"mac-address={OTHER}", False), ("interface-name=ens1", f"mac-address={OTHER}", False),
+    ("interface-name=ens1", f"mac-address-blacklist={OTHER};{MAC}", False),
+    ("", "[match]\ninterface-name=ens1;eno9", True),
+    ("", "[match]\ninterface-name=ens*;!ens2", True),
+    ("", "[match]\ninterface-name=ens*;&*2", False), ("", "[match]\ninterface-name=!ens1", False),
+    ("", "[match]\npath=pci-0000:18:*", True), ("", "[match]\npath=pci-0000:2a:00.0", False),
+    ("multi-connect=3", "[match]\ndriver=mlx5*", True),
+    ("multi-connect=3", "[match]\ndriver=mlx5*;&!mlx5_core", False),
+    ("", "[match]\ndriver=mlx5*", None),
+    ("interface-name=ens1", "[match]\nkernel-command-line=debug", None),
+    ("interface-name=ens1\nautoconnect=false", "", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("connection", "rest", "is_for"), PROFILES)
+def test_network_managers_profile_is_for_a_device_by_all_that_it_asks(connection, rest, is_for):
+    files = {f"{NM}/a.nmconnection": keyfile(connection, rest)}
+    assert mtu(files) == {True: 9000, False: None, None: "unknown"}[is_for]
+
+
+def test_network_manager_takes_ipoib_by_the_last_eight_bytes():
+    moved = GUID.replace("80:00:00:28", "80:00:01:9c")
+    text = f"[connection]\ntype=infiniband\n[infiniband]\nmtu=4092\nmac-address={moved}\n"
+    assert mtu({f"{NM}/a": text}, "ibs3") == 4092
+    assert mtu({f"{NM}/a": text.replace("00:07\n", "00:08\n")}, "ibs3") is None
+
+
+def test_network_manager_takes_the_profile_that_was_used_last():
+    used = "/var/lib/NetworkManager/timestamps"
+    files = {
+        f"{NM}/a.nmconnection": keyfile("uuid=a-1\ninterface-name=ens1", mtu="1500"),
+        f"{NM}/b.nmconnection": keyfile("uuid=b-2\ntype=ethernet", f"mac-address={MAC}"),
+    }
+    assert mtu(files) == "unknown"
+    assert mtu({**files, used: "[timestamps]\na-1=1700000001\nb-2=1700000009\n"}) == 9000
+    assert mtu({**files, used: "[timestamps]\na-1=1700000001\n"}) == 1500
+
+
+def test_network_managers_profiles_of_one_uuid_are_one():
+    text = keyfile("uuid=a-1\ninterface-name=ens1", mtu="1500")
+    lib = {"/usr/lib/NetworkManager/system-connections/x.nmconnection": text}
+    assert mtu(lib) == 1500
+    assert mtu({**lib, f"{NM}/a": text.replace("1500", "9000")}) == 9000
+    assert mtu({**lib, f"{NM}/a.nmconnection~": text.replace("1500", "9000")}) == 1500
+
+
+# NetworkManager.conf(5), "Device List Format".
+LISTED = (
+    "*", "ens1", "interface-name:ens*,interface-name:eno1", f"mac:{OTHER};mac:{MAC.upper()}",
+    "type:ethernet", "driver:mlx5_core", "except:interface-name:ens2",
+)  # fmt: skip
+NOT_LISTED = (
+    "interface-name:=ens*", "type:infiniband", "driver:mlx5*", "except:interface-name:ens1",
+    "*,except:driver:mlx5_core",
+)  # fmt: skip
+LISTS = [*((each, True) for each in LISTED), *((each, False) for each in NOT_LISTED)]
+
+
+@pytest.mark.parametrize(("devices", "is_in"), [*LISTS, ("dhcp-plugin:dhclient", None)])
+def test_network_managers_list_of_devices(devices: str, is_in: bool | None):
+    wanted = {True: 9000, False: 1500, None: "unknown"}[is_in]
+    default = "[connection]\nethernet.mtu=1500\n[connection-a]\nethernet.mtu=9000\nmatch-device="
+    profile = {f"{NM}/a": keyfile("interface-name=ens1", mtu="0")}
+    assert mtu({**profile, f"{CONF}/a.conf": f"{default}{devices}\n"}) == wanted
+    unmanaged = f"[keyfile]\nunmanaged-devices={devices}\n"
+    profile = {f"{NM}/a": keyfile("interface-name=ens1", mtu="1500")}
+    assert mtu({**profile, f"{CONF}/a.conf": unmanaged}) == (None if is_in else wanted)
+
+
+def test_network_managers_later_file_has_the_default_that_counts():
+    lib = "/usr/lib/NetworkManager/conf.d"
+    some = "[connection-x]\nethernet.mtu={}\nmatch-device=interface-name:ens1\n"
+    files = {f"{lib}/99-a.conf": some.format(1500), f"{CONF}/10-b.conf": some.format(9000)}
+    assert mtu(files) == 9000
+    assert mtu({**files, "/etc/NetworkManager/NetworkManager.conf": some.format(4200)}) == 9000
+    assert mtu({**files, f"{CONF}/20-c.conf": some.format(4200)}) == 4200
+    assert mtu({**files, f"{CONF}/10-b.conf": "", f"{CONF}/99-a.conf": ""}) is None
+    stop = "[connection-y]\nstop-match=yes\nmatch-device=type:ethernet\n"
+    assert mtu({**files, f"{CONF}/20-c.conf": stop}) is None
+
+
+def test_ifcfg_is_for_the_device_of_its_name_and_address():
+    path = "/etc/sysconfig/network-scripts/ifcfg-rail"
+    for text, seen in (
+        (f"HWADDR={MAC.upper()}\n", 9000),
+        (f"HWADDR={OTHER}\nDEVICE=ens1\n", None),
+        (f"HWADDR={MAC}\nDEVICE=ens1\n", 9000),
+        (f"HWADDR={MAC}\nDEVICE=ens2\n", None),
+    ):
+        backup = {f"{path}.bak": f"{text}MTU=1500\n"}
+        assert mtu({**backup, path: f"{text}MTU=9000\n"}) == seen, text
+
+
+def test_masked_file_of_a_node_hides_the_packages(tmp_path: Path):
+    node = FakeNode(tmp_path)
+    for path, text in NODE.items():
+        node.put(path, text)
+    node.put(f"{LIB}/10-all.network", network("Name=*", "1500"))
+    node.put(f"{ETC}/20-rail.network", network("Name=ens1"))
+    assert boot_settings(link_files.read(node.host()), "ens1").mtu_bytes == 1500
+    (tmp_path / f"{ETC[1:]}/10-all.network").symlink_to("/dev/null")
+    assert boot_settings(link_files.read(node.host()), "ens1").mtu_bytes == 9000
+    node.remove(f"{ETC}/10-all.network")
+    node.put(f"{ETC}/10-all.network", "")
+    assert boot_settings(link_files.read(node.host()), "ens1").mtu_bytes == 9000
+
+
+# What public machines have, addresses replaced; each text in quotation marks finds its source.
+PUBLIC = [
+    # "70-dgx-sriov-vf.link", of a DGX H200: a file for virtual functions before all others
+    ({f"{ETC}/70-dgx-sriov-vf.link": "[Match]\nDriver=mlx5_core\nProperty=DEVTYPE=vf\n",
+      f"{ETC}/80-rail.link": network("Driver=mlx5_core", "4200"), **UDEV}, 4200),
+    # "so it is immune to the replay", of a DGX Spark: all ports of a driver by one file
+    ({f"{ETC}/10-rail.network": network("Property=ID_NET_DRIVER=mlx5_core", "9000")}, 9000),
+    # "10-spark-unmanage.conf": NetworkManager leaves ConnectX alone, a profile or not
+    ({f"{NM}/a": keyfile("interface-name=ens1"),
+      f"{CONF}/a.conf": "[keyfile]\nunmanaged-devices=driver:mlx5_core"}, None),
+    # systemd, "doesn't overwrite the default link file": a name that sorts after 99-default.link
+    ({f"{ETC}/ens1.link": network("OriginalName=*", "9000"),
+      f"{LIB}/99-default.link": "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep\n"}, None),
+    # cloud-init, "MTU not applied on private ethernet interfaces": by the address alone
+    ({"/etc/netplan/a.yaml": ethernet(f"{{match: {{macaddress: '{MAC}'}}}}", 1450)}, 1450),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "wanted"), PUBLIC)
+def test_public_machines_boot_files(files: dict[str, str], wanted: int | None):
+    assert mtu(files) == wanted
