@@ -82,6 +82,7 @@ def test_json_has_verdict_and_matrix(explain):
         "notes": [],
         "algorithms": [],
         "completion_errors": [],
+        "warnings": [],
         "diagnostics": [],
     }
     assert len(matrix) == 4
@@ -166,7 +167,7 @@ def test_algorithms_by_size_and_completions_with_error_are_shown(capsys, tmp_pat
         for size, taken in ((8, "TREE proto LL"), (16, "TREE proto LL"), (8 << 30, "RING proto LL"))
     ]
     log.write_text("\n".join([job.text(), *said, job.message(2, error), ""]))
-    assert cli.run(["explain", "nccl-log", str(log)]) == ExitCode.OK
+    assert cli.run(["explain", "nccl-log", str(log)]) == ExitCode.FAILED
     lines = capsys.readouterr().out.splitlines()
     assert "AllReduce of 4 ranks, 8 B to 16 B: tree ll" in lines
     assert "AllReduce of 4 ranks, 8 GiB: ring ll" in lines

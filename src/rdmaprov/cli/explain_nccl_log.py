@@ -52,11 +52,19 @@ def nccl_log(
       1  transports are mixed, NCCL used sockets although it found an HCA, or
          only some channels use GPUDirect RDMA
       4  the transport is unknown
+
+    \b
+    With and without --expect, 1 if NCCL or torch says that the job failed: completions
+    with error, ports that went down, connections that broke, operations that timed out,
+    errors of CUDA. The likely cause comes first.
     """
     from rdmaprov.cli import nccl_log_view
     from rdmaprov.nccl_log import transport
     from rdmaprov.nccl_log.diagnosis import conclude
+    from rdmaprov.nccl_log.failure import judge_failure
+    from rdmaprov.nccl_log.hosts import compare_hosts, unequal_ranks
     from rdmaprov.nccl_log.judgement import absent_ranks, diagnosed, sentence
+    from rdmaprov.nccl_log.remedies import unasked
 
     with meter("reading", len(files), "files") as moving:
         matrix = transport.read_matrix(_count_files(files, moving))
@@ -67,14 +75,25 @@ def nccl_log(
     notes = [sentence(absent_ranks(matrix))] if matrix.absent and partial else []
     faults, others = conclude(matrix.diagnostics)
     problems += map(diagnosed, faults)
-    notes += others
+    failed, victims = judge_failure(matrix)
+    differences, settings = compare_hosts(matrix)
+    is_broken = bool(failed)
+    if is_broken:
+        failed += differences
+        if wanted is None:  # what the logs do not show of transports is no question then
+            problems = [each for each in problems if each.kind != "nccl.log"]
+    else:
+        problems += differences
+    notes += [*others, *victims, *settings, *filter(None, [unequal_ranks(matrix)])]
+    if wanted is None and not is_broken:
+        notes += unasked(matrix)
     if as_json:
-        said = [sentence(each) for each in problems]
+        said = [sentence(each) for each in failed + problems]
         click.echo(json.dumps(_document(matrix, verdict, said, notes), indent=2))
     else:
-        for line in nccl_log_view.lines(matrix, verdict, problems, notes):
+        for line in nccl_log_view.lines(matrix, verdict, failed, problems, notes):
             click.echo(line)
-    return _exit_code(verdict, problems, expected=wanted is not None)
+    return _exit_code(verdict, failed + problems, expected=wanted is not None)
 
 
 def _count_files(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
@@ -108,6 +127,7 @@ def _document(
         "notes": notes,
         "algorithms": [asdict(choice) for choice in matrix.choices],
         "completion_errors": [asdict(error) for error in matrix.errors],
+        "warnings": [{"host": host, "text": text} for host, text in matrix.broken.warnings],
         "diagnostics": [asdict(line) for line in matrix.diagnostics],
         "matrix": [
             {

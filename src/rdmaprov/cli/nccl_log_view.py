@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import click
@@ -19,6 +19,7 @@ from rdmaprov.words import quantity, some
 _HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")
 _MAX_ROWS = 32
 _MAX_PROBLEMS = 20
+_MAX_WARNINGS = 4
 _TRANSPORT = {
     Transport.P2P: "p2p: all channels stay within a node",
     Transport.UNKNOWN: "unknown: the logs do not show the transport",
@@ -32,9 +33,16 @@ _GDR = {
 
 
 def lines(
-    matrix: Matrix, verdict: TransportVerdict, problems: list[Finding], notes: list[str]
+    matrix: Matrix,
+    verdict: TransportVerdict,
+    failed: list[Finding],
+    problems: list[Finding],
+    notes: list[str],
 ) -> Iterator[str]:
-    """Yield the lines to print."""
+    """Yield the lines to print: why the job failed comes before the transport."""
+    yield from _problems(failed, "failed:  ")
+    if failed:
+        yield ""
     yield click.style(_verdict(matrix, verdict), bold=True)
     rows = list(_rows(matrix))
     if rows:
@@ -45,18 +53,35 @@ def lines(
     yield from _algorithms(matrix)
     if problems or notes:
         yield ""
+    yield from _problems(problems, "problem: ")
+    for note in notes:
+        yield f"note:    {printable(note)}"
+    yield from _warnings(matrix)
+
+
+def _problems(problems: list[Finding], mark: str) -> Iterator[str]:
     for problem in problems[:_MAX_PROBLEMS]:
-        mark = (
-            click.style("problem: ", fg="red")
-            if problem.proven
-            else click.style("unknown: ", fg="yellow")
-        )
-        yield f"{mark}{printable(problem.what)}"
+        mine = click.style(mark, fg="red")
+        if not problem.proven:
+            mine = click.style("unknown: ", fg="yellow")
+        yield f"{mine}{printable(problem.what)}"
         yield f"         {printable(problem.remedy)}"
     if len(problems) > _MAX_PROBLEMS:
         yield f"and {len(problems) - _MAX_PROBLEMS} more problems; see --json"
-    for note in notes:
-        yield f"note:    {note}"
+
+
+def _warnings(matrix: Matrix) -> Iterator[str]:
+    """Yield the last WARNs of each host, each once for all hosts that have it."""
+    last: dict[str, list[str]] = {}
+    count: Counter[str] = Counter()
+    for host, words in reversed(matrix.broken.warnings):
+        count[host] += 1
+        if count[host] <= _MAX_WARNINGS:
+            last.setdefault(words, []).append(host or "?")
+    if last:
+        yield ""
+    for words, hosts in list(last.items())[: 2 * _MAX_WARNINGS][::-1]:
+        yield printable(f"{some(sorted(hosts), 4)} warned: {words[:200]}")
 
 
 def _algorithms(matrix: Matrix) -> Iterator[str]:
@@ -85,13 +110,15 @@ def _error(error: CompletionError) -> str:
     who = f"{error.host or '?'}" + (f" rank {error.rank}" if error.rank is not None else "")
     ends = f" (GID {error.local_gid} to {error.remote_gid})" if error.remote_gid else ""
     return (
-        f"completion with error: {who} {error.hca or 'HCA unknown'}, peer {error.peer or 'unknown'}"
-        f"{ends}: status {error.status}, vendor error {error.vendor_err}: {error.meaning}"
+        f"{error.call or 'completion'} with error: {who} {error.hca or 'HCA unknown'}, peer"
+        f" {error.peer or 'unknown'}{ends}: {error.said}"
     )
 
 
 def _verdict(matrix: Matrix, verdict: TransportVerdict) -> str:
     parts = [_TRANSPORT.get(verdict.transport, str(verdict.transport))]
+    if verdict.transport is Transport.P2P and matrix.crosses_hosts:
+        parts = ["p2p: NVLink between hosts (MNNVL); no rail was tested"]
     if matrix.channels:
         count = quantity(len(matrix.channels), "channel")
         text = f"{_GDR[verdict.gdr]} {count} between nodes"

@@ -193,6 +193,11 @@ KINDS = {
         "lines `NCCL DIAG` of the ranks",
         "as the line says: copies between GPUs, memory, the network",
     ),
+    "nccl.failed": FindingKind(
+        "NCCL or torch says that the job failed.",
+        "warnings and results in NCCL's log, torch's errors",
+        "as the line says: a path, memory, CUDA, a setting; a rank that ended first",
+    ),
     "nccl.hca": FindingKind(
         "A rank uses another HCA than the site says.",
         "channels in NCCL's log",

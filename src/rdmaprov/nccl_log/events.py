@@ -96,6 +96,7 @@ class Completion(NamedTuple):
     status: int
     vendor_err: int
     request: str
+    call: str = ""
 
 
 class Tuning(NamedTuple):

@@ -106,11 +106,12 @@ def _wrong_transports(matrix: Matrix, expected: Transport | None) -> Iterator[Fi
     else:
         odd, wanted = kinds - {expected}, f"expected {expected}"
         if matrix.local_only and expected is not Transport.P2P:
-            yield Finding(
-                "nccl.transport",
-                f"no channel leaves a node (only NVLink, PCIe or shared memory), {wanted}",
-                "run the job on two nodes or more",
-            )
+            what = "no channel leaves a node (only NVLink, PCIe or shared memory)"
+            remedy = "run the job on two nodes or more"
+            if matrix.crosses_hosts:
+                what = "hosts are connected by NVLink (MNNVL), and no rail was tested"
+                remedy = "for the rails, run the job with NCCL_MNNVL_ENABLE=0"
+            yield Finding("nccl.transport", f"{what}, {wanted}", remedy)
     wrong = [channel for channel in matrix.channels if channel.transport in odd]
     for (host, kind), channels in _by_host(wrong):
         yield Finding(

@@ -35,7 +35,10 @@ _NOBODY = Source("", 0, -1)
 _MAX_RANKS = 1 << 20  # a number beyond it is a garbled line
 _PREFIX_BYTES = 400  # a host's name and three numbers; a WARN also names its place in the source
 _MARK = re.compile(rb"NCCL (?:INFO|WARN) ")
-_SOURCE = re.compile(rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\](?: \S+:\d+(?: \([^)]*\))?)? $")
+_WARN = b"NCCL WARN "
+_SOURCE = re.compile(
+    rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\](?: (\S+:\d+)(?: \([^)]*\))?)? $"
+)
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 # Not "compiled with NCCL version 2.28.3, but is running with ...", a WARN of 2.29 and later.
 # AMD's: "RCCL version 2.18.3+hip5.7 HEAD:b502725", later "RCCL version : 2.22.3-HEAD:7d8d67c".
@@ -70,23 +73,29 @@ _MERGED = re.compile(rb"NET/IB : Made virtual device \[(\d{1,9})\] name=(\S+) ")
 _PLUGIN = re.compile(rb"P2P plugin (?:v\d{1,3} )?(\w{1,32})")
 
 
-def split_messages(line: bytes) -> Iterator[tuple[Source, bytes]]:
-    """Yield NCCL's messages on a line with who wrote them: several when a newline was lost."""
+def split_messages(line: bytes) -> Iterator[tuple[Source, bytes, bytes]]:
+    """Yield NCCL's messages on a line, several when a newline was lost.
+
+    Before each come who wrote it and, of a WARN alone, its place in NCCL's source.
+    """
     if b"\x1b" in line:
         line = _COLOUR.sub(b"", line)
-    begin, source, body = 0, None, 0
+    begin, source, place, body = 0, None, b"", 0
     for mark in _MARK.finditer(line):
         prefix = _SOURCE.search(line, max(begin, mark.start() - _PREFIX_BYTES), mark.start())
         if source is not None:
-            yield source, line[body : prefix.start() if prefix else mark.start()].strip()
+            yield source, place, line[body : prefix.start() if prefix else mark.start()].strip()
         source, body = _find_source(prefix), mark.end()
+        place = b""
+        if mark[0] == _WARN:
+            place = ((prefix and prefix[4]) or b"?") + b" NCCL WARN"
         begin = body
     if source is not None:
-        yield source, line[body:].strip()
+        yield source, place, line[body:].strip()
 
 
 def _find_source(prefix: re.Match[bytes] | None) -> Source:
-    return _make_source(*prefix.groups()) if prefix else _NOBODY
+    return _make_source(*prefix.groups()[:3]) if prefix else _NOBODY
 
 
 @lru_cache(maxsize=1 << 14)
@@ -110,7 +119,7 @@ def parse_message(message: bytes) -> LogEvent | None:
         return _parse_connected(message)
     if b"comm " in message:
         return _parse_communicator(message)
-    if b"Got completion" in message:
+    if b"Got completion" in message or b"ibv_modify_qp failed" in message:
         return parse_completion(message)
     if b" Bytes -> " in message:
         return parse_tuning(message)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.diagnostics import DiagnosticLine
+from rdmaprov.nccl_log.troubles import Broken
 from rdmaprov.nccl_log.tuning import AlgorithmChoice
 
 
@@ -105,6 +106,7 @@ class Process:
         pid: its process id.
         hcas: RDMA devices that it found.
         hints: what explains why a network was not used, by kind, as NCCL wrote it.
+        said: its network, version and variables of the environment, by name.
 
     """
 
@@ -112,6 +114,7 @@ class Process:
     pid: int
     hcas: tuple[str, ...]
     hints: Mapping[str, str]
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,7 @@ class Matrix:
         errors: completions with error, by host and rank.
         choices: the algorithms that NCCL took, by communicator and size.
         diagnostics: results of NCCL's diagnostics, each once.
+        broken: what the logs say of errors, and of the end.
         unfinished_hosts: hosts of which a log ends before its channels were all listed.
 
     """
@@ -150,6 +154,12 @@ class Matrix:
     choices: tuple[AlgorithmChoice, ...] = ()
     unfinished_hosts: frozenset[str] = frozenset()
     diagnostics: tuple[DiagnosticLine, ...] = ()
+    broken: Broken = field(default_factory=Broken)
+
+    @property
+    def crosses_hosts(self) -> bool:
+        """Return whether NVLink connects hosts, which NCCL then counts as one node."""
+        return any("P2P/MNNVL" in member.local for member in self.members)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ def read_logs(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
     names, silent = [], []
     for file in files:
         names.append(str(file))
+        tally.troubles.begin_file(str(file))
         if not _add_file(file, tally):
             silent.append(str(file))
     if len(silent) == len(names):
@@ -57,8 +58,11 @@ def read_texts(texts: Iterable[tuple[str, str]]) -> tuple[Tally, tuple[str, ...]
     """
     tally, silent = Tally(), []
     for name, text in texts:
+        tally.troubles.begin_file(name)
         *lines, last = text.encode(errors="replace").split(b"\n")
-        found = sum(tally.add_line(line) for line in lines if b"CCL" in line)
+        found = sum(
+            tally.add_line(line) for line in lines if b"CCL" in line or tally.troubles.wants(line)
+        )
         if not tally.add_cut_line(last) and not found:
             silent.append(name)
     return tally, tuple(silent)
@@ -79,15 +83,15 @@ def _add_file(file: Path, tally: Tally) -> bool:
 
 def _add_lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
     """Add a stream's lines; return whether one of them is NCCL's."""
-    found, rest, first = False, b"", True
+    found, rest, first, wants = False, b"", True, tally.troubles.wants
     while chunk := stream.read(_CHUNK_BYTES):
         if first:
             _refuse_binary(chunk, name)
             first = False
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            # Most lines of a training job are not NCCL's, or RCCL's.
-            if b"CCL" in line:
+            # Most lines of a training job are not NCCL's, or RCCL's, and name no error.
+            if b"CCL" in line or wants(line):
                 found |= tally.add_line(line)
         if len(rest) > _LINE_BYTES:
             rest = rest[-_CHUNK_BYTES // 16 :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
+from rdmaprov.words import some
 
 NO_CHANNELS = (
     "run a collective (since NCCL 2.22, the first one makes the channels) with NCCL_DEBUG=INFO and"
@@ -39,7 +40,7 @@ def transport(matrix: Matrix, host: str, channel: Channel) -> str:
 
 def gdr(matrix: Matrix, host: str, channels: list[Channel]) -> str:
     """Return why the host's channels likely have no GPUDirect RDMA, and what to do."""
-    said = _logged_causes(matrix, host, _NO_GDR)
+    said = _logged_causes(matrix, host, _no_gdr(matrix))
     if said:
         return said
     if all(channel.sends for channel in channels):
@@ -52,6 +53,39 @@ def gdr(matrix: Matrix, host: str, channels: list[Channel]) -> str:
         f"on {host or 'the node'}, check that nvidia_peermem is loaded or dma-buf works, and that"
         " GPU and HCA share a PCIe switch (`nvidia-smi topo -m`; NCCL_NET_GDR_LEVEL)"
     )
+
+
+def unasked(matrix: Matrix) -> list[str]:
+    """Return what the log says of sockets, or of no GPUDirect RDMA at all, though none asked.
+
+    What somebody set on purpose is no reason.
+    """
+    if any({"ib_disabled", "net"} & one.hints.keys() for one in matrix.processes):
+        return []
+    kinds = {channel.transport for channel in matrix.channels}
+    causes, what = _NO_RDMA, "sockets are used"
+    if kinds and Transport.SOCKET not in kinds and not any(c.gdr for c in matrix.channels):
+        causes, what = _no_gdr(matrix), "GPUDirect RDMA is not used"
+    elif kinds != {Transport.SOCKET}:
+        return []
+    found: dict[str, list[str]] = {}
+    for host in sorted({channel.rank.host for channel in matrix.channels}):
+        if said := _logged_causes(matrix, host, causes):
+            found.setdefault(said, []).append(host or "?")
+    return [f"{some(hosts, 4)}: {what}: {said}" for said, hosts in found.items()]
+
+
+def _no_gdr(matrix: Matrix) -> dict[str, str]:
+    """Return the causes of no GPUDirect RDMA; NCCL before 2.23 looks for another file.
+
+    src/transport/net_ib.cc of v2.22.3-1 asks for memory_peers alone, which MLNX_OFED's ib_core has
+    and newer kernels have not; v2.23.4-1 asks for nvidia_peermem too.
+    """
+    old = [v for v in matrix.versions if tuple(map(int, v.split(".")[:2])) < (2, 23)]
+    if not old:
+        return _NO_GDR
+    remedy = "use NCCL 2.23 or later, which sees nvidia_peermem without MLNX_OFED's memory_peers"
+    return {**_NO_GDR, "no_module": f"{remedy}, or load that module if it is not"}
 
 
 def unknown_transport(network: str) -> str:

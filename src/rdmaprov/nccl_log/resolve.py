@@ -45,6 +45,7 @@ def make_matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
         errors=tuple(_errors(tally)),
         choices=algorithm_choices(tally),
         diagnostics=tuple(DiagnosticLine(host, *said) for host, said in tally.diagnostics),
+        broken=tally.troubles.broken(_rank_of_processes(tally)),
     )
 
 
@@ -111,7 +112,7 @@ def _link_layer(process: ProcessTally, names: tuple[str, ...]) -> Transport:
 def _processes(tally: Tally) -> Iterator[Process]:
     for (host, pid), process in sorted(tally.processes.items()):
         names = [name for device in process.devices or () for name in device.names]
-        yield Process(host, pid, tuple(names), process.hints)
+        yield Process(host, pid, tuple(names), process.hints, process.said)
 
 
 def algorithm_choices(tally: Tally) -> tuple[AlgorithmChoice, ...]:
@@ -127,6 +128,15 @@ def _errors(tally: Tally) -> Iterator[CompletionError]:
         rank = gpu.largest[1] if gpu.largest[0] else only
         for found in gpu.errors:
             yield make_error(source.host, rank, found)
+
+
+def _rank_of_processes(tally: Tally) -> dict[tuple[str, int], int]:
+    """Return the rank of each process that has one alone."""
+    found: dict[tuple[str, int], set[int]] = {}
+    for source, gpu in tally.gpus.items():
+        if gpu.largest[1] is not None and source.host:
+            found.setdefault(source[:2], set()).add(gpu.largest[1])
+    return {process: ranks.pop() for process, ranks in found.items() if len(ranks) == 1}
 
 
 def _present_ranks(tally: Tally) -> set[int]:

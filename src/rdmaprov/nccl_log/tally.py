@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from rdmaprov.nccl_log import diagnostics, events
 from rdmaprov.nccl_log import line as log_line
+from rdmaprov.nccl_log.completion import parse_completion
 from rdmaprov.nccl_log.events import Source
+from rdmaprov.nccl_log.troubles import TroubleTally
 
 # (channel, sends, peer, network, device, gdr, collnet): a channel before its device has a name
 ChannelKey = tuple[int, bool, int | None, str, int, bool, bool]
 # A connection that broke is followed by one error for each of its requests. Of a process that
 # writes more different ones than this, the rest says nothing new.
 _MAX_ERRORS = 1024
+# What hosts of a job have alike. Only NCCL before 2.22 names a "non-device net plugin".
+_SAID = re.compile(
+    rb"Using network ([\w -]{1,40})|(NCCL_\w{1,60}) set by environment to ([^\n]{0,80}?)\.?$"
+    rb"|[NR]CCL version (\d[\w.]{1,20})|(Using non-device net plugin|NET/Plugin : dlerror)"
+)
+_NAMES = {1: b"network", 4: b"NCCL", 5: b"before 2.22"}
 # A rank prints some lines for each communicator; a node with thousands of bad ones says no more.
 _MAX_DIAGNOSTICS = 4096
 # A sweep has some 30 sizes, a training job some thousands.
@@ -60,6 +69,7 @@ class ProcessTally:
         merged: devices that were made of others, by number.
         hints: what explains why a network was not used, by kind.
         plugin: what nccl-rdma-sharp-plugins sends by; empty without it.
+        said: its network, version and variables of the environment, by name.
 
     """
 
@@ -68,6 +78,7 @@ class ProcessTally:
     merged: dict[int, tuple[str, ...]] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
     plugin: str = ""
+    said: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -97,6 +108,7 @@ class Tally:
     versions: set[str] = field(default_factory=set)
     choices: Counter[tuple[int, events.Tuning]] = field(default_factory=Counter)
     diagnostics: dict[tuple[str, events.Diagnostic], None] = field(default_factory=dict)
+    troubles: TroubleTally = field(default_factory=TroubleTally)
     unreadable: int = 0
     first_unreadable: str = ""
 
@@ -105,19 +117,30 @@ class Tally:
         found = diagnostics.MARK in line
         if found and (said := diagnostics.parse_diagnostic(line)):
             self.add_event(*said)
-        for source, message in log_line.split_messages(line):
-            found = True
+        is_nccl = False
+        for source, place, message in log_line.split_messages(line):
+            found = is_nccl = True
             self.add_event(source, log_line.parse_message(message))
-        named = log_line.parse_version(line)
-        if named is not None:
-            self.versions.add(named.version)
-        return found or named is not None
+            self.troubles.add_message(source, place, message)
+            if named := _SAID.match(message):
+                value = named[1] or named[3] or named[4] or b""
+                own = self.processes[source[:2]].said
+                own[(named[2] or _NAMES[named.lastindex or 0]).decode()] = value.decode("latin-1")
+        if not is_nccl:
+            found |= self.troubles.add_text(line)
+            if b"Got completion" in line or b"ibv_modify_qp failed" in line:
+                self.add_event(self.troubles.source, parse_completion(line))
+        version = log_line.parse_version(line)
+        if version is not None:
+            self.versions.add(version.version)
+        return found or version is not None
 
     def add_cut_line(self, line: bytes) -> bool:
         """Add a last line that has no end: only what cannot be the beginning of another line."""
         found = False
-        for source, message in log_line.split_messages(line):
+        for source, place, message in log_line.split_messages(line):
             found = True
+            self.troubles.add_message(source, place, message)
             event = log_line.parse_message(message)
             if _is_whole(event, message):
                 self.add_event(source, event)

@@ -40,7 +40,7 @@ def nccl(node: MuseumNode, wanted: Mapping[str, Any]) -> Said:
 def _messages(path: Path) -> Iterator[list[str]]:
     """Yield the RDMA devices of each line that lists them."""
     for text in path.read_bytes().splitlines():
-        for _, message in split_messages(text):
+        for _, _, message in split_messages(text):
             event = parse_message(message)
             if isinstance(event, DeviceList):
                 yield [name for device in event.found for name in device.names]

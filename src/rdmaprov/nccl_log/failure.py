@@ -1,0 +1,183 @@
+"""Why a job failed, from what its logs say of the end: causes first, then paths, then victims.
+
+A rank that lost another one, or waited for it, is a victim: where a cause is known, it is a note.
+The rank that did not join, or that ended without a word, is named beside it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from rdmaprov.finding.finding import Finding
+from rdmaprov.nccl_log.causes import UNKNOWN, Cause, causes
+from rdmaprov.nccl_log.completion import CompletionError
+from rdmaprov.nccl_log.matrix import Matrix
+from rdmaprov.nccl_log.ranges import format_numbers
+from rdmaprov.nccl_log.troubles import Broken, Trouble
+from rdmaprov.problem import printable
+from rdmaprov.words import some
+
+_MOST_PATHS = 8
+_MOST_HOSTS = 4
+_KIND = "nccl.failed"
+_LOST = ("closed", "timeout")
+_LOOK = "its own log and exit status, and dmesg -T on its host, have the cause"
+_FLIGHT = (
+    "pass the logs of all ranks; torch's flight recorder (TORCH_FR_BUFFER_SIZE) names the call"
+)
+
+
+def judge_failure(matrix: Matrix) -> tuple[list[Finding], list[str]]:
+    """Return why the job failed, nothing if no line says that it did; and notes on victims."""
+    by_cause = _by_cause(matrix.broken.troubles)
+    own = {one: said for one, said in by_cause.items() if one.whose in ("own", "all")}
+    victims = [each for one, said in by_cause.items() if one.whose == "others" for each in said]
+    found = [_cause_finding(one, said, matrix) for one, said in own.items() if one.ends]
+    paths = list(_path_findings(matrix.errors))
+    minor = [_cause_finding(one, said, matrix) for one, said in own.items() if not one.ends]
+    if victims and not found and not paths:
+        found, minor = minor, []
+    found += paths
+    if not found and victims:
+        found = [_hang(matrix.broken, victims) or _lost(matrix, victims)]
+        victims = []
+    found += [
+        Finding(_KIND, f"{one.means}: '{said[0].words}'", one.fix, proven=False)
+        for one, said in by_cause.items()
+        if one.whose == "open" and not found
+    ]
+    notes = [f"{each.what}; {each.remedy}" for each in minor]
+    guilty = {each.rank for said in own.values() for each in said} - {None}
+    victims = [each for each in victims if each.cause in _LOST and each.rank not in guilty]
+    if victims and found:
+        notes.append(f"{_who(victims)}: victims of that ('{_short(victims[0].words)}')")
+    return found, notes
+
+
+def _by_cause(troubles: Iterable[Trouble]) -> dict[Cause, list[Trouble]]:
+    """Return the troubles by their cause, in the order of the table; what nobody knows at last."""
+    found: dict[str, list[Trouble]] = defaultdict(list)
+    for each in troubles:
+        found[each.cause].append(each)
+    known = {one: found[name] for name, one in causes().items() if name in found}
+    if any(one.whose != "others" and one.id != UNKNOWN for one in known):
+        known.pop(causes()[UNKNOWN], None)
+    return known
+
+
+def _cause_finding(cause: Cause, said: Sequence[Trouble], matrix: Matrix) -> Finding:
+    words = list(dict.fromkeys(each.words for each in said))
+    meaning, fix = cause.meaning(words[0]), cause.fix
+    if cause.id == "sizes" and (differ := _calls(matrix.broken)):
+        meaning += f" ({differ})"
+    if cause.id == "no-network":
+        fix = _asked(matrix) + fix
+    what = f"{_who(said)}: {meaning}: '{_short(words[0])}'"
+    if len(words) > 1:
+        what += f" and {len(words) - 1} more"
+    hosts = tuple(sorted({each.host for each in said if each.host}))
+    return Finding(_KIND, what, fix, nodes=hosts if cause.whose == "own" else ())
+
+
+def _calls(broken: Broken) -> str:
+    """Return in what the ranks' last operations differ, if it is one operation to NCCL."""
+    calls = broken.calls
+    if len({call.number for call in calls.values()}) != 1 or len(set(calls.values())) < 2:
+        return ""
+    ranks = format_numbers(sorted(calls))
+    by_call: dict[str, list[int]] = defaultdict(list)
+    for rank, call in sorted(calls.items()):
+        by_call[f"{call.function} of {call.values} values"].append(rank)
+    each = ", ".join(f"{text} on {format_numbers(of)}" for text, of in list(by_call.items())[:4])
+    return f"operation {next(iter(calls.values())).number} of {ranks}: {each}"
+
+
+def _asked(matrix: Matrix) -> str:
+    """Return what the environment asks for and what the log says of it, as a beginning."""
+    hints = {kind: text for one in matrix.processes for kind, text in one.hints.items()}
+    said = [hints[kind] for kind in ("net", "no_device", "no_library") if kind in hints]
+    return "".join(f"'{each}'; " for each in said)
+
+
+def _path_findings(errors: Sequence[CompletionError]) -> Iterator[Finding]:
+    """Yield each path that failed once; what only follows from others only if there is no other."""
+    first = [each for each in errors if not each.is_flush] or list(errors)
+    paths: dict[tuple[str, ...], CompletionError] = {}
+    for each in first:
+        place = (each.host, each.hca, each.remote_gid or each.peer, each.call, str(each.status))
+        paths.setdefault(place, each)
+    for error in list(paths.values())[:_MOST_PATHS]:
+        to = error.remote_gid or error.peer or "an unknown end"
+        what = f"{error.host or '?'} {error.hca or 'HCA unknown'} to {to}: {error.said}"
+        yield Finding(_KIND, what, error.remedy)
+    if len(paths) > _MOST_PATHS:
+        what = f"{len(paths) - _MOST_PATHS} more paths failed; see --json"
+        yield Finding(_KIND, what, "look for an end that many of them have")
+
+
+def _hang(broken: Broken, victims: Collection[Trouble]) -> Finding | None:
+    """Return for whom ranks waited until the time was up, None if none did."""
+    late = {each.rank for each in victims if each.cause == "timeout" and each.rank is not None}
+    if not late or any(each.cause == "closed" for each in victims):
+        return None
+    late |= {rank for _, rank in broken.waits}
+    ranks = sorted(rank for rank in late if rank is not None)
+    number, name = next(iter(broken.operations.values()))
+    operation = f"operation {number} ({name})"
+    behind = {
+        rank
+        for (group, rank), called in broken.enqueued.items()
+        for (other, _), due in broken.waits.items()
+        if group == other and called < due
+    }
+    if behind and not behind & late:
+        who = format_numbers(sorted(behind))
+        what = f"{who} did not join {operation}, in which {format_numbers(ranks)} waited"
+        return Finding(_KIND, what, f"find what {who} did instead: {_FLIGHT}")
+    what = f"{format_numbers(ranks)} waited in {operation} until the time was up"
+    return Finding(_KIND, f"{what}; no rank that says how far it is has called fewer", _FLIGHT)
+
+
+def _lost(matrix: Matrix, victims: Sequence[Trouble]) -> Finding:
+    """Return who lost whom, as far as the logs say."""
+    broken = matrix.broken
+    lost = sorted({each.rank for each in victims if each.rank is not None})
+    words = next((each for each in victims if each.cause == "closed"), None)
+    if words is None:
+        first = victims[0]
+        one = causes()[first.cause]
+        return Finding(_KIND, f"{_who(victims)}: {one.means}: '{_short(first.words)}'", one.fix)
+    operation = next((broken.operations[rank] for rank in lost if rank in broken.operations), None)
+    within = f" in operation {operation[0]} ({operation[1]})" if operation else ""
+    who = format_numbers(lost) if lost else _who(victims)
+    others = sorted(broken.ranks - set(lost))
+    quiet = [rank for rank in others if rank not in broken.ended]
+    if len(quiet) == 1:
+        silent = format_numbers(quiet)
+        what = f"{silent} ended without a word; {who} lost the connection{within}"
+        return Finding(_KIND, what, f"look at {silent}: {_LOOK}")
+    what = f"{who} lost the connection to another rank{within}"
+    if quiet:
+        what += f"; {len(quiet)} other ranks have no error, and one of them may have ended first"
+    elif others:
+        what = f"{who} lost the connection to {format_numbers(others)}{within}"
+        what += ", which ended in order: ranks may have called different operations"
+    if matrix.silent:
+        what += f"; {some(matrix.silent, 2)} ended without a word"
+    return Finding(_KIND, f"{what}: '{_short(words.words)}'", f"look for the first one: {_LOOK}")
+
+
+def _who(said: Iterable[Trouble]) -> str:
+    """Return the ranks and hosts that said it; the files if neither is known."""
+    said = list(said)
+    ranks = sorted({each.rank for each in said if each.rank is not None})
+    hosts = sorted({each.host for each in said if each.host})
+    if not ranks and not hosts:
+        return some(dict.fromkeys(each.file for each in said), _MOST_HOSTS)
+    names = [format_numbers(ranks)] if ranks else []
+    return " on ".join([*names, some(hosts, _MOST_HOSTS)] if hosts else names)
+
+
+def _short(words: str) -> str:
+    return printable(words[:160] + ("…" if len(words) > 160 else ""))

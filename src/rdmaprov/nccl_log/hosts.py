@@ -1,0 +1,107 @@
+"""In what the hosts of a job differ: networks, lists of HCAs, versions, settings, ranks."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+from rdmaprov.finding.finding import Finding
+from rdmaprov.nccl_log.matrix import Matrix
+from rdmaprov.words import quantity, some
+
+_FEW = 4
+_OLD = "before 2.22"
+_SINCE = (2, 22)
+# What differs by host, or by rank, on purpose.
+_PRIVATE = {"NCCL_HOSTID", "NCCL_DEBUG_FILE", "NCCL_SOCKET_IFNAME", "NCCL_COMM_ID", "NCCL_IB_HCA"}
+_SAME = "use one version on all nodes"
+
+
+def compare_hosts(matrix: Matrix) -> tuple[list[Finding], list[str]]:
+    """Return the differences that break jobs or slow them, and notes on the other ones."""
+    said = _said(matrix)
+    return [*_networks(said), *_versions(matrix, said), *_devices(matrix)], list(_settings(said))
+
+
+def _said(matrix: Matrix) -> dict[str, dict[str, str]]:
+    """Return by name what hosts said, with the value of each host that has one alone."""
+    values: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for process in matrix.processes:
+        for name, value in process.said.items():
+            if process.host:
+                values[name][process.host].add(value)
+    return {
+        name: {host: next(iter(one)) for host, one in hosts.items() if len(one) == 1}
+        for name, hosts in values.items()
+    }
+
+
+def _differ(values: Mapping[str, str]) -> str:
+    """Return who has which value, those that fewer have first; empty if all have the same."""
+    count = Counter(values.values())
+    if len(count) < 2:
+        return ""
+    each = [
+        f"{value} on {some(sorted(h for h, own in values.items() if own == value), _FEW)}"
+        for value, _ in sorted(count.items(), key=lambda one: (one[1], one[0]))
+    ]
+    return some(each, _FEW)
+
+
+def _networks(said: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    if differ := _differ(said.get("network", {})):
+        yield Finding(
+            "nccl.network",
+            f"hosts use different networks: {differ}",
+            "check NCCL_NET, NCCL_NET_PLUGIN, the plugin and the devices of the host that differs",
+        )
+
+
+def _versions(matrix: Matrix, said: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    versions = said.get("NCCL", {})
+    if differ := _differ(versions):
+        yield Finding("nccl.version", f"hosts have different versions of NCCL: {differ}", _SAME)
+    # Only the first rank prints the version; others give theirs away.
+    old = sorted(said.get(_OLD, {}).keys() - versions.keys())
+    new = [v for v in matrix.versions if tuple(map(int, v.split(".")[:2])) >= _SINCE]
+    if old and new and len(new) == len(matrix.versions):
+        what = f"{some(old, _FEW)}: NCCL's words are those of versions {_OLD}, and the job has"
+        yield Finding("nccl.version", f"{what} {new[0]}", _SAME, nodes=tuple(old))
+
+
+def _devices(matrix: Matrix) -> Iterator[Finding]:
+    hcas: dict[str, set[str]] = {}
+    for process in matrix.processes:
+        if process.host and process.hcas:
+            hcas.setdefault(process.host, set()).update(process.hcas)
+    most = max(map(len, hcas.values()), default=0)
+    every = set().union(*hcas.values())
+    for host, own in sorted(hcas.items()):
+        if len(own) < most:
+            lacks = some(sorted(every - own), _FEW)
+            yield Finding(
+                "nccl.hca",
+                f"{host}: NCCL found {quantity(len(own), 'HCA')}, and {most} on others; it lacks"
+                f" {lacks}, and all ranks follow the one with the fewest",
+                "run ibv_devinfo, and compare NCCL_IB_HCA",
+                node=host,
+                proven=False,
+            )
+
+
+def _settings(said: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for name, values in sorted(said.items()):
+        if name.startswith("NCCL_") and name not in _PRIVATE and (differ := _differ(values)):
+            yield f"hosts differ in {name}: {differ}"
+
+
+def unequal_ranks(matrix: Matrix) -> str:
+    """Return that hosts have unequal numbers of ranks, where a job did not end its start."""
+    if not matrix.unfinished or matrix.absent:
+        return ""
+    ranks = matrix.broken.ranks_by_host
+    differ = _differ({host: quantity(count, "rank") for host, count in ranks.items()})
+    return differ and (
+        f"hosts have unequal numbers of ranks: {differ}; if the job hangs as it starts, try"
+        " NCCL_NVLS_ENABLE=0"
+    )

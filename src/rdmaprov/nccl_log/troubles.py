@@ -1,0 +1,237 @@
+"""What lines say of a job that is broken: NCCL's WARNs and results, torch's errors, torchrun's.
+
+`causes` knows their words. A line of torch's names the rank that wrote it (`[rank1]: `); where it
+is cut into several, the rank of the one before counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rdmaprov.nccl_log.causes import UNKNOWN, find_cause
+from rdmaprov.nccl_log.events import Source
+
+_NOBODY = Source("", 0, -1)
+_MOST = 2048  # different troubles; a job that has more says nothing new
+_MOST_WARNINGS = 256  # of which the last ones count
+_RESULT = re.compile(rb"(?:group|proxy)\.cc:\d+ -> [1-68](?:\s|$)")
+_RANK = re.compile(r"\[rank(\d{1,7})\]")
+_TORCH_PREFIX = re.compile(r"^.{0,80}?\[rank\d+\]:? ?")
+_LOGGED = re.compile(r"^\[[EWI]\d{4} [^\]]*\] ?")
+_LAST = re.compile(r"Last (?:error|RCCL warning): *(.*)")
+_GROUP = re.compile(r"\[PG (?:ID \d+ PG GUID )?([^\s(]+)(?:\([^)]*\))? Rank \d{1,7}\]")
+_WAITS = re.compile(r"detected by watchdog at work(?: sequence id)?: (\d{1,15})")
+_WORK = re.compile(r"(?:last|Last) enqueued (?:NCCL )?work: (-?\d+)")
+_OPERATION = re.compile(r"WorkNCCL\(SeqNum=(\d{1,15}), OpType=(\w{1,40})")
+_ROOT = re.compile(r"^(host|rank|exitcode) +: (\S+)")
+_CALL = re.compile(
+    rb"(\w{1,24}): opCount ([0-9a-f]{1,16}) .{0,80}? count (\d{1,19}) datatype (\d+)"
+    rb" .{0,60}\[nranks=(\d+)\]"
+)
+_ENDED = (b"- Destroy COMPLETE", b"- Abort COMPLETE")
+_SIGNALS = {-4: "4 (SIGILL)", -7: "7 (SIGBUS)", -9: "9 (SIGKILL)", -11: "11 (SIGSEGV)"}
+
+
+class Trouble(NamedTuple):
+    """One thing that is broken, as one rank said it.
+
+    Args:
+        cause: its id in the table of causes.
+        words: what was said.
+        host: where; empty if unsaid.
+        pid: of the process; 0 if unsaid.
+        rank: that said it; None if unsaid.
+        file: in which it stands.
+
+    """
+
+    cause: str
+    words: str
+    host: str
+    pid: int
+    rank: int | None
+    file: str
+
+
+class Call(NamedTuple):
+    """An operation that a rank called last: NCCL's number, what it is, and how many values."""
+
+    function: str
+    number: int
+    values: int
+    datatype: int
+    ranks: int
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What the logs of a job say of its end: `TroubleTally` has what the fields are.
+
+    Args:
+        ranks_by_host: how many ranks each host has, by NCCL's own lines.
+        ranks: all that NCCL's own lines name.
+        ended: those of them whose communicators ended in order.
+
+    """
+
+    troubles: tuple[Trouble, ...] = ()
+    warnings: tuple[tuple[str, str], ...] = ()
+    operations: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    waits: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    enqueued: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    calls: Mapping[int, Call] = field(default_factory=dict)
+    ranks_by_host: Mapping[str, int] = field(default_factory=dict)
+    ranks: frozenset[int] = frozenset()
+    ended: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class TroubleTally:
+    """All troubles that lines name.
+
+    Attributes:
+        file: the file that is read.
+        troubles: each once, in order.
+        warnings: the last WARNs, by host and words.
+        operations: by rank of torch's, the operation in which it failed or waits: number and type.
+        waits: by group and rank, the operation that did not end for it.
+        enqueued: by group and rank, the last operation that a rank is known to have called.
+        calls: by process, the operation that it called last.
+        ended: processes whose communicators ended in order.
+        source: the process of the last line of NCCL's.
+        is_mixed: the file has lines of several processes.
+        rank: whose line of torch's was the last one.
+        follows: `last` before the text of a last error, `root` within torchrun's root cause.
+        root: what of that was read.
+
+    """
+
+    file: str = ""
+    troubles: dict[Trouble, None] = field(default_factory=dict)
+    warnings: dict[tuple[str, str], None] = field(default_factory=dict)
+    operations: dict[int, tuple[int, str]] = field(default_factory=dict)
+    waits: dict[tuple[str, int], int] = field(default_factory=dict)
+    enqueued: dict[tuple[str, int], int] = field(default_factory=dict)
+    calls: dict[tuple[str, int], Call] = field(default_factory=dict)
+    ended: set[tuple[str, int]] = field(default_factory=set)
+    source: Source = _NOBODY
+    is_mixed: bool = False
+    rank: int | None = None
+    follows: str = ""
+    root: dict[str, str] = field(default_factory=dict)
+
+    def begin_file(self, name: str) -> None:
+        """Begin a file: nothing of the last one's rank counts."""
+        self.file, self.rank, self.follows = name, None, ""
+        self.source, self.is_mixed = _NOBODY, False
+
+    def wants(self, line: bytes) -> bool:
+        """Return whether a line may matter that is none of NCCL's."""
+        return bool(self.follows) or b"rror" in line or b"Root Cause" in line
+
+    def add_message(self, source: Source, place: bytes, message: bytes) -> None:
+        """Add a message of NCCL's; `place` is its place in the source, of a WARN alone."""
+        if source.host:
+            self.is_mixed |= bool(self.source.host) and source[:2] != self.source[:2]
+            self.source = source
+        if place:
+            words = message.decode(errors="replace")
+            self.warnings.pop((source.host, words), None)
+            self.warnings[source.host, words] = None
+            if len(self.warnings) > _MOST_WARNINGS:
+                del self.warnings[next(iter(self.warnings))]
+            self._add(f"{place.decode(errors='replace')} {words}", words, source)
+        elif b" -> " in message and _RESULT.search(message):
+            words = message.decode(errors="replace")
+            self._add(words, words, source)
+        elif b" opCount " in message and (call := _CALL.search(message)):
+            name, number, count, datatype, ranks = call.groups()
+            made = Call(name.decode(), int(number, 16), int(count), int(datatype), int(ranks))
+            self.calls[source[:2]] = made
+        elif message.endswith(_ENDED):
+            self.ended.add(source[:2])
+
+    def add_text(self, line: bytes) -> bool:
+        """Add a line of torch's, or of its launcher; return whether it names a trouble."""
+        text = line.decode(errors="replace").rstrip()
+        if found := _RANK.search(text):
+            self.rank = int(found[1])
+        text = _LOGGED.sub("", _TORCH_PREFIX.sub("", text))
+        if self.follows == "root":
+            return self._add_root(text)
+        if self.follows == "last":
+            self.follows = ""
+            if text and not text.startswith("Exception raised"):
+                return self._add(text, text, None, UNKNOWN)
+        if found := _LAST.search(text):
+            if not found[1]:
+                self.follows = "last"
+                return True
+            return self._add(found[1], found[1], None, UNKNOWN)
+        if "Root Cause" in text:
+            self.follows, self.root = "root", {}
+            return False
+        self._add_state(text)
+        return self._add(text, text, None)
+
+    def broken(self, ranks: Mapping[tuple[str, int], int]) -> Broken:
+        """Return what all lines add up to.
+
+        Args:
+            ranks: the rank of each process that has one.
+
+        """
+        return Broken(
+            tuple(
+                each._replace(rank=ranks.get((each.host, each.pid))) if each.rank is None else each
+                for each in self.troubles
+            ),
+            tuple(self.warnings),
+            self.operations,
+            self.waits,
+            self.enqueued,
+            {ranks[process]: call for process, call in self.calls.items() if process in ranks},
+            dict(Counter(host for host, _ in ranks)),
+            frozenset(ranks.values()),
+            frozenset(ranks[process] for process in self.ended if process in ranks),
+        )
+
+    def _add(self, text: str, words: str, source: Source | None, other: str = "") -> bool:
+        known = find_cause(text)
+        cause = known.id if known else other
+        if not cause:
+            return False
+        host, pid = (source or (_NOBODY if self.is_mixed else self.source))[:2]
+        rank = self.rank if source is None else None
+        if len(self.troubles) < _MOST:
+            self.troubles[Trouble(cause, words[:300], host, pid, rank, self.file)] = None
+        return True
+
+    def _add_state(self, text: str) -> None:
+        """Note how far torch says that a rank is."""
+        if self.rank is None:
+            return
+        if found := _OPERATION.search(text):
+            self.operations.setdefault(self.rank, (int(found[1]), found[2]))
+        if group := _GROUP.search(text):
+            place = (group[1], self.rank)
+            if found := _WAITS.search(text):
+                self.waits.setdefault(place, int(found[1]))
+            if found := _WORK.search(text):
+                self.enqueued[place] = max(int(found[1]), self.enqueued.get(place, -1))
+
+    def _add_root(self, text: str) -> bool:
+        if text.startswith("==="):
+            self.follows = ""
+        if (found := _ROOT.match(text.strip())) is None:
+            return False
+        self.root[found[1]] = found[2]
+        if found[1] == "exitcode" and (name := _SIGNALS.get(int(found[2]))):
+            self.rank = int(self.root.get("rank", "0"))
+            words = f"Root cause: rank {self.rank} ended by signal {name}"
+            return self._add(words, words, None)
+        return False
