@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.unit.helpers.accept_runs import broken, healthy, say
+from tests.unit.helpers.blamed_runs import ALL_NODES, all_waited, judge
+from tests.unit.helpers.nccl_runs import failed_run
 
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.at_fault import waiting
@@ -190,3 +192,45 @@ def test_a_time_that_is_up_is_not_known_to_be_a_fault():
         node.rc, node.why = 124, "timed out after 10 s"
     (found,) = blame.findings(ran)
     assert (found.level, found.nodes, found.proven) == ("fleet", ran.job.nodes, False)
+
+
+MEMLOCK = "Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory"
+LAST = (
+    "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:93, unhandled system error "
+    "(run with NCCL_DEBUG=INFO for details), NCCL version 2.27.5\nncclSystemError: System call "
+    "failed.\nLast error:\n"
+)
+
+
+def said_last(words, *nodes):
+    """Return what is found where all ranks of some of 8 nodes say so, and the others waited."""
+    ran = failed_run(ALL_NODES)
+    for rank in range(ran.job.world):
+        if ran.job.node_of(rank) in nodes:
+            say(ran, rank, "failed", phase="rail 1: sweep", error=LAST + words, entered=1)
+    all_waited(ran, *nodes)
+    return judge(ran)
+
+
+def test_what_nccl_said_last_is_named_once_for_a_node():
+    (found,) = said_last(MEMLOCK, "n2")
+    assert (found.node, found.level, found.values["cause"]) == ("n2", "node", "memlock")
+    assert "Cannot allocate memory" in found.what
+    assert "ulimit -l" in found.remedy
+
+
+def test_what_most_nodes_have_alike_is_one_finding_with_its_remedy():
+    (found,) = said_last(MEMLOCK, *(f"n{index}" for index in range(6)))
+    assert (found.level, found.values["cause"]) == ("fleet", "memlock")
+    assert found.remedy.startswith("raise memlock")
+
+
+def test_versions_that_differ_are_no_nodes_fault():
+    words = "Mismatched NCCL version detected : rank 0 version 22705 rank 1 version 22603"
+    (found,) = said_last(words, "n1")
+    assert (found.level, found.node, found.values["cause"]) == ("fleet", "", "version")
+
+
+def test_words_that_nobody_knows_are_said_as_they_are():
+    (found,) = said_last("Something new happened", "n2")
+    assert "Something new happened" in found.what

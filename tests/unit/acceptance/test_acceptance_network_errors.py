@@ -16,6 +16,8 @@ from tests.unit.helpers.nccl_runs import (
     failed_run,
 )
 
+from rdmaprov.nccl_log.completion import parse_completion
+
 
 def packed(text: str) -> bytes:
     packing = io.BytesIO()
@@ -51,13 +53,21 @@ def test_a_completion_with_error_names_the_rail_and_both_ends(words_are):
     assert "by mlx5_3" in found.what
 
 
-@pytest.mark.parametrize("device", ["mlx5_3:1 ", ""], ids=["by-name", "older-nccl"])
+PORT_WORDS = [
+    "NET/IB : Got async event : port error",
+    "NET/IB : mlx5_3:1 Got async event : port error",
+    "NET/IB : mlx5_3:1 Got async error event: port error",
+    "NET/IB : mlx5_3:1 Got non-fatal async event: port error(10)",
+]
+
+
+@pytest.mark.parametrize("words", PORT_WORDS, ids=["to-2.17", "to-2.22", "to-2.28.3", "later"])
 @pytest.mark.parametrize("at_fault", [1, 5])
-def test_the_end_whose_port_went_down_is_named_alone(device, at_fault):
+def test_the_end_whose_port_went_down_is_named_alone(words, at_fault):
     ran = failed_run(ALL_NODES)
     in_standard_error(ran, "n1", 9, completion(1, 5, 3))
     in_standard_error(ran, "n5", 41, completion(5, 1, 3))
-    said = f"[3] p2p_plugin.c:141 NCCL WARN NET/IB : {device}Got async event : port error"
+    said = f"[3] p2p_plugin.c:141 NCCL WARN {words}"
     ran.nodes[f"n{at_fault}"].logs = packed(f"n{at_fault}:984:1357 {said}\n")
     all_waited(ran)
     assert named(judge(ran)) == {("rail", (f"n{at_fault}",), 3)}
@@ -207,3 +217,68 @@ def test_a_fabric_that_fails_everywhere_is_one_finding():
         in_standard_error(ran, f"n{one}", one * GPUS, completion(one, one + 1, 0))
     all_waited(ran)
     assert named(judge(ran)) == {("fleet", (), None)}
+
+
+ERRNO = ["110 Connection timed out", "101 Network is unreachable", "19 No such device"]
+
+
+def connect(one: int, other: int, rail: int, errno: str = ERRNO[0], far: int | None = None) -> str:
+    """Return NCCL's line, since 2.24, about a queue pair that it cannot connect."""
+    return (
+        f"Call to ibv_modify_qp failed with {errno}, on dev mlx5_{rail}:1, curr state INIT, next "
+        f"state RTR, local GID index 3, local GID ::ffff:198.18.{rail}.{one + 1}, remote GID "
+        f"::ffff:198.18.{rail if far is None else far}.{other + 1}"
+    )
+
+
+def only_the_proxy_in_a_report(ran, name, rank, line):
+    """Torch's last error is the proxy's, and the log has the cause: src/proxy.cc."""
+    proxy = "[Proxy Service 1] Failed to execute operation Connect from rank 9, retcode 2"
+    in_a_report(ran, name, rank, proxy)
+    ran.nodes[name].logs = packed(f"{name}:1:2 [3] misc/ibvwrap.cc:262 NCCL WARN {line}\n")
+
+
+def run_of(words_are, *paths, errno=ERRNO[0]):
+    ran = failed_run(ALL_NODES)
+    by_node: dict[int, list[str]] = {}
+    for one, other, *rails in paths:
+        by_node.setdefault(one, []).append(connect(one, other, rails[0], errno, rails[-1]))
+    for one, lines in by_node.items():
+        words_are(ran, f"n{one}", one * GPUS, "\n".join(lines))
+    all_waited(ran, *(f"n{one}" for one in by_node))
+    return judge(ran)
+
+
+@pytest.mark.parametrize("words_are", [in_standard_error, in_a_report, only_the_proxy_in_a_report])
+@pytest.mark.parametrize("errno", [*ERRNO, "22 Invalid argument"])
+def test_an_end_to_which_several_cannot_connect_is_the_rail_at_fault(words_are, errno):
+    found = run_of(words_are, (1, 5, 3), (4, 5, 3), (6, 5, 3), errno=errno)
+    assert named(found) == {("rail", ("n5",), 3)}
+    assert found[0].proven
+
+
+def test_a_node_that_cannot_connect_to_several_is_named_itself():
+    assert named(run_of(in_a_report, (1, 5, 3), (1, 6, 3), (1, 7, 3))) == {("rail", ("n1",), 3)}
+    assert named(run_of(in_a_report, (1, 5, 0), (1, 6, 1), (1, 7, 2))) == {("node", ("n1",), None)}
+
+
+@pytest.mark.parametrize("errno", ERRNO)
+def test_one_end_that_cannot_connect_proves_nothing(errno):
+    (found,) = run_of(in_a_report, (1, 5, 3), errno=errno)
+    assert (found.level, found.nodes, found.rail, found.proven) == ("pair", ("n1", "n5"), 3, False)
+
+
+def test_two_ends_that_cannot_connect_to_each_other_are_a_pair():
+    (found,) = run_of(in_a_report, (1, 5, 3), (5, 1, 3))
+    assert (found.level, found.nodes, found.rail, found.proven) == ("pair", ("n1", "n5"), 3, True)
+
+
+def test_rails_that_are_not_connected_to_each_other_are_nobodys_fault():
+    (found,) = run_of(in_a_report, (1, 5, 0, 3), (4, 5, 0, 3), (6, 5, 0, 3))
+    assert (found.level, found.nodes) == ("fleet", ())
+    assert "NCCL_CROSS_NIC=0" in found.remedy
+
+
+def test_a_connect_that_is_tried_again_is_no_failure():
+    line = f"{connect(1, 5, 3)}, retrying 1/34 after 100 msec of sleep"
+    assert parse_completion(line.encode()) is None

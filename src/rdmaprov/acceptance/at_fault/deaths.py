@@ -19,6 +19,7 @@ _OTHERS_FAULT = re.compile(
     r"connection (?:closed|reset|refused|was likely closed)|broken pipe|socket closed|"
     r"timed out|wait timeout|failed to pass monitoredBarrier|recvValue failed|"
     r"remote process exited|no route to host|Got completion (?:from peer|with)|ncclRemoteError|"
+    r"ibv_modify_qp failed|Failed to execute operation Connect|"
     r"Watchdog caught collective operation timeout|"
     # Another program has the port of the rendezvous; that is no fault of this one's node.
     r"EADDRINUSE|address already in use|"

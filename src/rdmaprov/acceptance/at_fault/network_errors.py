@@ -1,8 +1,10 @@
-"""Which rail, path or leaf failed, by NCCL's own words about completions with error.
+"""Which rail, path or leaf failed, by NCCL's words: completions with error, failed connects.
 
 An end that fails on the paths to several others is at fault itself; a path that fails alone leaves
-both of its ends open. A rank that saw an error ends, and what its neighbors then see of it says
-nothing about the network: reports about a node that reported another one before are left out.
+both of its ends open. That it could not be connected, as one end alone says, is no proof: what
+that end asked for may be wrong. A rank that saw an error ends, and what its neighbors then see of
+it says nothing about the network: reports about a node that reported another one before are left
+out.
 """
 
 from __future__ import annotations
@@ -21,9 +23,13 @@ from rdmaprov.nccl_log.completion import CompletionError, find_completions
 # Beyond this, no list of paths helps anybody: the fabric itself is at fault. Our choice.
 MOST_PATHS = 16
 _FEWEST = 2
-_MARK = "Got completion"
-# NCCL, ncclIbAsyncThreadMain of src/transport/net_ib.cc; older ones do not name the device.
-_PORT_ERROR = re.compile(r"NET/IB : (?:([\w.-]{1,64}):\d+ )?Got async event : port error")
+_MOST_ALONE = 2  # beyond it, paths of one node to others are that node's fault
+_MARKS = ("Got completion", "ibv_modify_qp failed")
+# NCCL, ncclIbAsyncThreadMain of src/transport/net_ib.cc: to 2.22 (older ones do not name the
+# device), 2.23 to 2.28.3, later ones.
+_PORT_ERROR = re.compile(
+    r"NET/IB : (?:([\w.-]{1,64}):\d+ )?Got (?:non-fatal )?async (?:error )?event ?: port error"
+)
 _PORT_REMEDY = "Check the rail's cable, transceiver and switch port: link_downed, dmesg -T, mlxlink"
 _REMEDY = (
     "Check cable, switch port and counters at both ends (rdmaprov verify), then the path alone: "
@@ -57,6 +63,9 @@ class PathError:
         error = self.error
         to = error.remote_gid or error.peer or "unknown"
         by = f" by {error.hca}" if error.hca else ""
+        if error.call:
+            ends = f"{_name(self.local)}{by} to {_name(self.remote) or to} ({to})"
+            return f"{ends} cannot be connected: {error.said}"
         return (
             f"{_name(self.local)} has status {error.status} (vendor error {error.vendor_err}: "
             f"{error.meaning}){by} to {_name(self.remote) or to} ({to})"
@@ -69,7 +78,7 @@ def _name(place: Place) -> str:
 
 
 def path_errors(ran: JobRun, places: RailMap) -> list[PathError]:
-    """Return each failed path, once for each end that saw it.
+    """Return each path that failed, once for each end that saw it.
 
     NCCL's words are in what a rank reports, in what it writes to standard error, and in its log.
     """
@@ -87,7 +96,9 @@ def path_errors(ran: JobRun, places: RailMap) -> list[PathError]:
 
 def _completions(name: str, texts: Iterable[str]) -> list[CompletionError]:
     """Return a node's completions with error; those that only follow others if there are none."""
-    lines = "\n".join(line for text in texts for line in text.splitlines() if _MARK in line)
+    lines = "\n".join(
+        line for text in texts for line in text.splitlines() if any(each in line for each in _MARKS)
+    )
     found = list(find_completions(lines, name))
     return [error for error in found if not error.is_flush] or found
 
@@ -141,15 +152,51 @@ def findings(
     if down:
         left = [each for each in roots if not each.ends & down.keys()]
         return [*_port_findings(down), *(findings(left, places) if left else ())]
+    if crossed := _crossed_rails(roots):
+        return [crossed]
+    mutual = {each.ends for each in roots for other in roots if each.local == other.remote}
     ends, paths = _split(roots)
     found = list(_end_findings(ends, places))
+    for node in _common_nodes(paths):
+        own = [path for path in paths if any(name == node for name, _ in path.ends)]
+        paths = [path for path in paths if path not in own]
+        what = f"RDMA fails to {len(own)} others, by several rails: {own[0].text}"
+        found.append(Finding("rdma.failed", what, _remedy(own[0]), node))
     if len(paths) > MOST_PATHS:
         what = f"RDMA fails on {len(paths)} paths without a common end: {paths[0].text}"
         return [
             *found,
             Finding("rdma.failed", what, "Check the switches between the nodes", level="fleet"),
         ]
-    return found + [_path_finding(path) for path in paths]
+    return found + [_path_finding(path, is_mutual=path.ends in mutual) for path in paths]
+
+
+def _crossed_rails(errors: Collection[PathError]) -> Finding | None:
+    """Return that rails are not connected to each other, if all failures are of such paths."""
+    rails = {(each.local[1], each.remote[1]) for each in errors if each.error.call}
+    if len(errors) < _FEWEST or len(rails) == 0 or not all(each.error.call for each in errors):
+        return None
+    if any(None in pair or pair[0] == pair[1] for pair in rails):
+        return None
+    first = next(iter(errors))
+    what = f"NCCL connects different rails, which do not reach each other: {first.text}"
+    return Finding("rdma.failed", what, _remedy(first), level="fleet")
+
+
+def _common_nodes(paths: Collection[PathError]) -> list[str]:
+    """Return the node that fails to more than two others by different rails, if it is one."""
+    partners: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        names = {node for node, _ in path.ends if node}
+        for name in names:
+            partners[name] |= names - {name}
+    most = [name for name, others in partners.items() if len(others) > _MOST_ALONE]
+    return most if len(most) == 1 else []
+
+
+def _remedy(path: PathError) -> str:
+    own = path.error.remedy
+    return own[:1].upper() + own[1:] if path.error.call else _REMEDY
 
 
 def _is_down(end: Place, ports: Collection[Place]) -> bool:
@@ -216,19 +263,26 @@ def _end_findings(ends: dict[Place, list[PathError]], places: RailMap) -> Iterat
         errors = [error for rail in rails for error in ends[node, rail]]
         what = f"RDMA fails on all {len(errors)} paths that are known to have failed"
         if len(rails) > 1 and len(rails) >= places.rails.get(node, 1):
-            yield Finding(
-                "rdma.failed", f"{what}, on all its rails: {errors[0].text}", _REMEDY, node
-            )
+            text = f"{what}, on all its rails: {errors[0].text}"
+            yield Finding("rdma.failed", text, _remedy(errors[0]), node)
             continue
         for rail in rails:
             own = ends[node, rail]
             what = f"RDMA fails to {len(own)} others: {own[0].text}"
-            yield Finding("rdma.failed", what, _REMEDY, node, rail)
+            yield Finding("rdma.failed", what, _remedy(own[0]), node, rail)
 
 
-def _path_finding(path: PathError) -> Finding:
+def _path_finding(path: PathError, *, is_mutual: bool) -> Finding:
     """Return the finding that names both ends of a path, or the one that is known."""
     nodes = tuple(sorted({node for node, _ in path.ends if node}))
     level = "pair" if len(nodes) == _FEWEST else "rail"
     what = f"RDMA fails: {path.text}"
-    return Finding("rdma.failed", what, _REMEDY, rail=path.local[1], level=level, nodes=nodes)
+    return Finding(
+        "rdma.failed",
+        what,
+        _remedy(path),
+        rail=path.local[1],
+        proven=is_mutual or not path.error.call,
+        level=level,
+        nodes=nodes,
+    )

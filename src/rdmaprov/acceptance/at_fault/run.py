@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from rdmaprov.acceptance.at_fault import network_errors, waiting
 from rdmaprov.acceptance.at_fault import ras as ras_evidence
 from rdmaprov.acceptance.at_fault.deaths import blames_others, death_of
 from rdmaprov.acceptance.at_fault.network_errors import PathError
 from rdmaprov.acceptance.at_fault.waiting import read_errors_remedy
+from rdmaprov.acceptance.ranks.events import RankEvent
+from rdmaprov.acceptance.ranks.nccl_logs import log_files
 from rdmaprov.acceptance.ranks.rail_map import (
     Place,
     RailMap,
@@ -21,6 +23,7 @@ from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.acceptance.ranks.statements import Statements, sort_statements
 from rdmaprov.acceptance.remedies import ISOLATE, first_line
 from rdmaprov.finding.finding import Finding
+from rdmaprov.nccl_log.causes import Cause, find_cause, known_causes, last_error
 
 _TIME_IS_UP = 124  # as timeout(1) has it
 _ADDRESS = re.compile(r"\[?((?:::ffff:)?[0-9a-fA-F.:]{2,45}?)\]?:\d{1,5}\b")
@@ -110,22 +113,70 @@ def _deaths(ran: JobRun, said: Statements, saw_errors: Container[str]) -> Iterat
 
 
 def _own_errors(ran: JobRun, said: Statements) -> list[Finding]:
-    """Return the errors of ranks that blame nobody else; one for all if most nodes have some."""
-    found = []
+    """Return the errors of ranks that blame nobody else, one for all ranks of a node alike.
+
+    It is one for all if most nodes have some, or if what is wrong is wrong between ranks.
+    """
+    alike: dict[tuple[str, str], list[RankEvent]] = defaultdict(list)
+    causes: dict[tuple[str, str], Cause | None] = {}
     for event in said.of("failed"):
-        if not blames_others(event["error"]):
-            error = first_line(event["error"])
-            what = f"rank {event['rank']} failed during {event['phase']!r}: {error}"
-            name = ran.job.node_of(event["rank"])
-            part = f"rank {event['rank']}"
-            remedy = read_errors_remedy(name)
-            found.append(Finding("rank.failed", what, remedy, name, level="rank", part=part))
-    nodes = dict.fromkeys(finding.node for finding in found)
-    if len(nodes) > max(2, len(ran.nodes) / 2):
-        what = f"{len(found)} ranks on {len(nodes)} nodes failed, the first one: {found[0].what}"
+        name = ran.job.node_of(event["rank"])
+        cause, words = _cause_of(ran.nodes[name], event["error"])
+        is_victim = blames_others(event["error"]) if cause is None else cause.whose == "others"
+        if not is_victim:
+            key = name, cause.id if cause else words
+            alike[key].append({**event, "error": words})
+            causes[key] = cause
+    nodes = tuple(dict.fromkeys(name for name, _ in alike))
+    found = [_own_error(name, events, causes[name, key]) for (name, key), events in alike.items()]
+    common = {cause.id: cause for cause in causes.values() if cause}
+    is_between = any(cause.whose == "all" for cause in common.values())
+    if found and (is_between or len(nodes) > max(2, len(ran.nodes) / 2)):
+        ranks = sum(map(len, alike.values()))
+        what = f"{ranks} ranks on {len(nodes)} nodes failed, the first one: {found[0].what}"
         remedy = "On the controller, read logs/ranks.jsonl of this run"
-        return [Finding("rank.failed", what, remedy, level="fleet", nodes=tuple(nodes))]
+        if len(common) == 1 and all(causes.values()):
+            remedy = found[0].remedy.removeprefix(f"On {nodes[0]}: ")
+        return [
+            Finding(
+                "rank.failed",
+                what,
+                remedy,
+                level="fleet",
+                nodes=() if is_between else nodes,
+                values=found[0].values,
+            )
+        ]
     return found
+
+
+def _cause_of(node: NodeRun, error: str) -> tuple[Cause | None, str]:
+    """Return what an error means, if that is known, and NCCL's own words for it.
+
+    Where torch's last error only says that the proxy failed, its log has the cause.
+    """
+    words = last_error(error)
+    cause = find_cause(words or error)
+    if cause is not None and cause.id in ("proxy", "result"):
+        logged = (each for _, text in log_files(node) for each in known_causes(text))
+        cause, words = next((one for one in logged if one[0].whose == "own"), (cause, words))
+    return cause, first_line(words or error)
+
+
+def _own_error(name: str, events: Sequence[RankEvent], cause: Cause | None) -> Finding:
+    first = events[0]
+    also = f" and {len(events) - 1} more" if len(events) > 1 else ""
+    error = f"{cause.meaning(first['error'])}: {first['error']}" if cause else first["error"]
+    what = f"rank {first['rank']}{also} failed during {first['phase']!r}: {error}"
+    return Finding(
+        "rank.failed",
+        what,
+        f"On {name}: {cause.fix}" if cause else read_errors_remedy(name),
+        name,
+        level="node" if also else "rank",
+        part="" if also else f"rank {first['rank']}",
+        values={"cause": cause.id} if cause else {},
+    )
 
 
 def _network_errors(
@@ -172,7 +223,7 @@ def _named_ends(ran: JobRun, said: Statements, places: RailMap) -> dict[Place, d
         for address in _ADDRESS.findall(event["error"]):
             place = places.place_of(plain_address(address))
             if place and place[0] != name:
-                found[place].setdefault(name, first_line(event["error"]))
+                found[place].setdefault(name, first_line(_last_words(event["error"])))
     return found
 
 
@@ -207,6 +258,10 @@ def _time_up(ran: JobRun, said: Statements) -> Finding | None:
     return Finding("run.timeout", what, remedy, proven=False, level="fleet", nodes=tuple(late))
 
 
+def _last_words(error: str) -> str:
+    return last_error(error) or error
+
+
 def _unknown_cause(ran: JobRun, said: Statements) -> Finding:
     last = said.last_words
     phase = last[0]["phase"] if last else said.phase_of(ran.job.nodes[0])
@@ -218,7 +273,7 @@ def _first_words(nodes: Iterable[NodeRun], said: Statements) -> str:
     """Return the first thing that anybody said about the end."""
     if last := said.last_words:
         if error := last[0].get("error"):
-            return first_line(str(error))
+            return first_line(_last_words(str(error)))
         sign = waiting.elsewhere_sign(last[0])
         return f"rank {last[0]['rank']}: {sign}" if sign else "all ranks wait for each other"
     deaths = (death_of(node, ()) for node in nodes if node.rc not in (None, 0))
