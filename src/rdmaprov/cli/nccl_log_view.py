@@ -9,7 +9,6 @@ import click
 
 from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.finding.finding import Finding
-from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
 from rdmaprov.nccl_log.ranges import format_ranges
 from rdmaprov.nccl_log.tuning import size_ranges
@@ -85,7 +84,7 @@ def _warnings(matrix: Matrix) -> Iterator[str]:
 
 
 def _algorithms(matrix: Matrix) -> Iterator[str]:
-    """Yield which algorithms were taken, by size, and completions with error."""
+    """Yield which algorithms were taken, by size."""
     taken = list(size_ranges(matrix.choices))
     if taken:
         yield ""
@@ -97,22 +96,6 @@ def _algorithms(matrix: Matrix) -> Iterator[str]:
         yield printable(f"{one.function or 'collectives'}{ranks}, {sizes}: {one.taken}")
     if len(taken) > _MAX_ROWS:
         yield f"and {len(taken) - _MAX_ROWS} more ranges of sizes; see --json"
-    if matrix.errors:
-        yield ""
-    for error in matrix.errors[:_MAX_ROWS]:
-        yield printable(_error(error))
-    if len(matrix.errors) > _MAX_ROWS:
-        yield f"and {len(matrix.errors) - _MAX_ROWS} more completions with error; see --json"
-
-
-def _error(error: CompletionError) -> str:
-    """Return a completion with error as a line."""
-    who = f"{error.host or '?'}" + (f" rank {error.rank}" if error.rank is not None else "")
-    ends = f" (GID {error.local_gid} to {error.remote_gid})" if error.remote_gid else ""
-    return (
-        f"{error.call or 'completion'} with error: {who} {error.hca or 'HCA unknown'}, peer"
-        f" {error.peer or 'unknown'}{ends}: {error.said}"
-    )
 
 
 def _verdict(matrix: Matrix, verdict: TransportVerdict) -> str:

@@ -14,56 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from rdmaprov.nccl_log.events import Completion
 
-# Numbers and names of `enum ibv_wc_status`, libibverbs/verbs.h of rdma-core, for those that NCCL's
-# requests can end with.
 _FLUSHED = 5
-_GDR = (
-    "check GPUDirect RDMA at {end} (nvidia_peermem, dma-buf, ACS) and the net plugin;"
-    " NCCL_NET_GDR_LEVEL=LOC does without"
-)
-_SAME = "use one version of NCCL and of its plugin at both ends, and the same settings"
-_PATH = (
-    "test the path alone: ib_write_bw between these two HCAs; check cable, switch port, PFC and"
-    " GIDs at both ends"
-)
-_DEVICE = "read dmesg -T and the counters of the HCA at this end; update its firmware"
-_MEANINGS = {
-    1: ("local length error", _SAME),
-    2: ("local operation error in the queue pair", _DEVICE),
-    3: ("local error of the end-to-end context", _DEVICE),
-    4: ("local protection error: the HCA may not use the memory", _GDR.format(end="this end")),
-    _FLUSHED: ("flushed after an earlier error", "look for the first error of this connection"),
-    6: ("a memory window could not be bound", _DEVICE),
-    7: ("the peer's answer was not understood", _SAME),
-    8: ("local access error: the HCA may not use the memory", _GDR.format(end="this end")),
-    9: ("the peer refused the request", f"{_SAME}; {_GDR.format(end='the peer')}"),
-    10: ("the peer's memory may not be used", _GDR.format(end="the peer")),
-    11: ("the peer could not perform the operation", "read dmesg -T at the peer"),
-    12: ("no answer from the peer until the retries were used up", _PATH),
-    13: (
-        "the peer had no receive posted until the retries were used up",
-        "look at the peer's process: it may be stopped, or busy",
-    ),
-    19: ("a fatal error of the HCA", _DEVICE),
-    20: ("no answer in time", _PATH),
-    21: ("an error of the HCA", _DEVICE),
-}
-# What ibv_modify_qp returns, by number of errno; the hints for 22 and 110 are NCCL's own.
-_CALLS = {
-    19: ("No such device", "run ibv_devinfo and show_gids: the port or its GID is gone"),
-    22: ("Invalid argument", "unset NCCL_IB_GID_INDEX, and compare the GIDs of both ends"),
-    101: ("Network is unreachable", "check the rail's address and route: ip route get"),
-    110: (
-        "Connection timed out",
-        "check that the two ports reach each other (ib_write_bw). Where rails are not connected to"
-        " each other set NCCL_CROSS_NIC=0, and NCCL_IB_HCA to the ports that are cabled",
-    ),
-    113: ("No route to host", "check the neighbor and the route of the rail: ip neigh, ip route"),
-}
-
 _START = re.compile(
     rb"NET/IB\w*(?:/GIN)? ?: ?(?:\w{1,60}: ?)?Got completion "
     rb"(?:from peer (?:([^\s<>]{1,64})(?:<(\d{1,5})>)? )?)?"
@@ -130,8 +87,9 @@ class CompletionError:
 
     @property
     def _known(self) -> tuple[str, str]:
-        known = _CALLS if self.call else _MEANINGS
-        return known.get(self.status, ("an error of the connection", _PATH))
+        table = statuses()
+        known: list[str] = table[self.call or "completion"].get(self.status, table["other"])
+        return known[0], known[1]
 
     @property
     def said(self) -> str:
@@ -139,6 +97,15 @@ class CompletionError:
         if self.call:
             return f"{self.call} failed with {self.status}: {self.meaning}"
         return f"status {self.status}, vendor error {self.vendor_err}: {self.meaning}"
+
+
+@cache
+def statuses() -> dict[str, Any]:
+    """Return what each status means, and what to do, from statuses.yml."""
+    import yaml
+
+    table: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("statuses.yml").read_text())
+    return table
 
 
 def parse_completion(message: bytes) -> Completion | None:
@@ -164,7 +131,7 @@ def _parse_modify(message: bytes) -> Completion | None:
     if found is None:
         return None
     number, words, hca = found.groups()
-    names = {name: errno for errno, (name, _) in _CALLS.items()}
+    names = {name: errno for errno, (name, _) in statuses()["ibv_modify_qp"].items()}
     return Completion(
         hca=(hca or b"").decode(),
         local_gid=_text(_LOCAL_GID.search(message)),

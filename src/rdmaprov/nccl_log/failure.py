@@ -14,7 +14,7 @@ from rdmaprov.nccl_log.causes import UNKNOWN, Cause, causes
 from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.matrix import Matrix
 from rdmaprov.nccl_log.ranges import format_numbers
-from rdmaprov.nccl_log.troubles import Broken, Trouble
+from rdmaprov.nccl_log.troubles import Trouble, TroubleTally
 from rdmaprov.problem import printable
 from rdmaprov.words import some
 
@@ -80,9 +80,9 @@ def _cause_finding(cause: Cause, said: Sequence[Trouble], matrix: Matrix) -> Fin
     return Finding(_KIND, what, fix, nodes=hosts if cause.whose == "own" else ())
 
 
-def _calls(broken: Broken) -> str:
+def _calls(broken: TroubleTally) -> str:
     """Return in what the ranks' last operations differ, if it is one operation to NCCL."""
-    calls = broken.calls
+    calls = {broken.ranks[one]: call for one, call in broken.calls.items() if one in broken.ranks}
     if len({call.number for call in calls.values()}) != 1 or len(set(calls.values())) < 2:
         return ""
     ranks = format_numbers(sorted(calls))
@@ -109,14 +109,16 @@ def _path_findings(errors: Sequence[CompletionError]) -> Iterator[Finding]:
         paths.setdefault(place, each)
     for error in list(paths.values())[:_MOST_PATHS]:
         to = error.remote_gid or error.peer or "an unknown end"
-        what = f"{error.host or '?'} {error.hca or 'HCA unknown'} to {to}: {error.said}"
+        own = f"{error.host or '?'}" + (f" rank {error.rank}" if error.rank is not None else "")
+        ends = f" (GID {error.local_gid})" if error.local_gid else ""
+        what = f"{own} {error.hca or 'HCA unknown'}{ends} to {to}: {error.said}"
         yield Finding(_KIND, what, error.remedy)
     if len(paths) > _MOST_PATHS:
         what = f"{len(paths) - _MOST_PATHS} more paths failed; see --json"
         yield Finding(_KIND, what, "look for an end that many of them have")
 
 
-def _hang(broken: Broken, victims: Collection[Trouble]) -> Finding | None:
+def _hang(broken: TroubleTally, victims: Collection[Trouble]) -> Finding | None:
     """Return for whom ranks waited until the time was up, None if none did."""
     late = {each.rank for each in victims if each.cause == "timeout" and each.rank is not None}
     if not late or any(each.cause == "closed" for each in victims):
@@ -151,8 +153,8 @@ def _lost(matrix: Matrix, victims: Sequence[Trouble]) -> Finding:
     operation = next((broken.operations[rank] for rank in lost if rank in broken.operations), None)
     within = f" in operation {operation[0]} ({operation[1]})" if operation else ""
     who = format_numbers(lost) if lost else _who(victims)
-    others = sorted(broken.ranks - set(lost))
-    quiet = [rank for rank in others if rank not in broken.ended]
+    others = sorted(set(broken.ranks.values()) - set(lost))
+    quiet = [rank for rank in others if rank not in broken.ranks_that_ended]
     if len(quiet) == 1:
         silent = format_numbers(quiet)
         what = f"{silent} ended without a word; {who} lost the connection{within}"

@@ -99,7 +99,7 @@ def unequal_ranks(matrix: Matrix) -> str:
     """Return that hosts have unequal numbers of ranks, where a job did not end its start."""
     if not matrix.unfinished or matrix.absent:
         return ""
-    ranks = matrix.broken.ranks_by_host
+    ranks = Counter(host for host, _ in matrix.broken.ranks)
     differ = _differ({host: quantity(count, "rank") for host, count in ranks.items()})
     return differ and (
         f"hosts have unequal numbers of ranks: {differ}; if the job hangs as it starts, try"

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.diagnostics import DiagnosticLine
-from rdmaprov.nccl_log.troubles import Broken
+from rdmaprov.nccl_log.troubles import TroubleTally
 from rdmaprov.nccl_log.tuning import AlgorithmChoice
 
 
@@ -154,7 +154,7 @@ class Matrix:
     choices: tuple[AlgorithmChoice, ...] = ()
     unfinished_hosts: frozenset[str] = frozenset()
     diagnostics: tuple[DiagnosticLine, ...] = ()
-    broken: Broken = field(default_factory=Broken)
+    broken: TroubleTally = field(default_factory=TroubleTally)
 
     @property
     def crosses_hosts(self) -> bool:

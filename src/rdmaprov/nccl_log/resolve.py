@@ -45,7 +45,7 @@ def make_matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
         errors=tuple(_errors(tally)),
         choices=algorithm_choices(tally),
         diagnostics=tuple(DiagnosticLine(host, *said) for host, said in tally.diagnostics),
-        broken=tally.troubles.broken(_rank_of_processes(tally)),
+        broken=tally.troubles.name_ranks(_rank_of_processes(tally)),
     )
 
 

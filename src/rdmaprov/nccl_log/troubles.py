@@ -7,7 +7,6 @@ is cut into several, the rank of the one before counts.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -67,28 +66,6 @@ class Call(NamedTuple):
     ranks: int
 
 
-@dataclass(frozen=True)
-class Broken:
-    """What the logs of a job say of its end: `TroubleTally` has what the fields are.
-
-    Args:
-        ranks_by_host: how many ranks each host has, by NCCL's own lines.
-        ranks: all that NCCL's own lines name.
-        ended: those of them whose communicators ended in order.
-
-    """
-
-    troubles: tuple[Trouble, ...] = ()
-    warnings: tuple[tuple[str, str], ...] = ()
-    operations: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    waits: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    enqueued: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    calls: Mapping[int, Call] = field(default_factory=dict)
-    ranks_by_host: Mapping[str, int] = field(default_factory=dict)
-    ranks: frozenset[int] = frozenset()
-    ended: frozenset[int] = frozenset()
-
-
 @dataclass(slots=True)
 class TroubleTally:
     """All troubles that lines name.
@@ -102,6 +79,7 @@ class TroubleTally:
         enqueued: by group and rank, the last operation that a rank is known to have called.
         calls: by process, the operation that it called last.
         ended: processes whose communicators ended in order.
+        ranks: the rank of each process, at last.
         source: the process of the last line of NCCL's.
         is_mixed: the file has lines of several processes.
         rank: whose line of torch's was the last one.
@@ -118,6 +96,7 @@ class TroubleTally:
     enqueued: dict[tuple[str, int], int] = field(default_factory=dict)
     calls: dict[tuple[str, int], Call] = field(default_factory=dict)
     ended: set[tuple[str, int]] = field(default_factory=set)
+    ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
     source: Source = _NOBODY
     is_mixed: bool = False
     rank: int | None = None
@@ -178,27 +157,19 @@ class TroubleTally:
         self._add_state(text)
         return self._add(text, text, None)
 
-    def broken(self, ranks: Mapping[tuple[str, int], int]) -> Broken:
-        """Return what all lines add up to.
+    def name_ranks(self, ranks: Mapping[tuple[str, int], int]) -> TroubleTally:
+        """Give each process its rank, and return the whole."""
+        for each in list(self.troubles):
+            if each.rank is None and (each.host, each.pid) in ranks:
+                del self.troubles[each]
+                self.troubles[each._replace(rank=ranks[each.host, each.pid])] = None
+        self.ranks = ranks
+        return self
 
-        Args:
-            ranks: the rank of each process that has one.
-
-        """
-        return Broken(
-            tuple(
-                each._replace(rank=ranks.get((each.host, each.pid))) if each.rank is None else each
-                for each in self.troubles
-            ),
-            tuple(self.warnings),
-            self.operations,
-            self.waits,
-            self.enqueued,
-            {ranks[process]: call for process, call in self.calls.items() if process in ranks},
-            dict(Counter(host for host, _ in ranks)),
-            frozenset(ranks.values()),
-            frozenset(ranks[process] for process in self.ended if process in ranks),
-        )
+    @property
+    def ranks_that_ended(self) -> set[int]:
+        """Return the ranks whose communicators ended in order."""
+        return {self.ranks[process] for process in self.ended if process in self.ranks}
 
     def _add(self, text: str, words: str, source: Source | None, other: str = "") -> bool:
         known = find_cause(text)
