@@ -20,7 +20,7 @@ _RANK = re.compile(r"^.{0,80}?\[rank\d+\]:? ?")
 
 
 @dataclass(frozen=True)
-class Cause:
+class KnownCause:
     """A kind of trouble.
 
     Args:
@@ -47,19 +47,19 @@ class Cause:
 
 
 @cache
-def causes() -> dict[str, Cause]:
+def causes() -> dict[str, KnownCause]:
     """Return the table, by id."""
     import yaml
 
     rows: list[dict[str, Any]] = yaml.safe_load(_TABLE.read_text())
-    return {row["id"]: Cause(**{**row, "said": _compiled(row["said"])}) for row in rows}
+    return {row["id"]: KnownCause(**{**row, "said": _compiled(row["said"])}) for row in rows}
 
 
 def _compiled(said: str | list[str]) -> re.Pattern[str]:
     return re.compile(said if isinstance(said, str) else "|".join(said))
 
 
-def find_cause(words: str) -> Cause | None:
+def find_cause(words: str) -> KnownCause | None:
     """Return what words mean, None if the table does not know them."""
     if not words:
         return None
@@ -72,7 +72,7 @@ def last_error(error: str) -> str:
     return next((said.strip() for said in _LAST.findall(plain) if said.strip()), "")
 
 
-def known_causes(text: str) -> Iterator[tuple[Cause, str]]:
+def known_causes(text: str) -> Iterator[tuple[KnownCause, str]]:
     """Yield causes in the WARNs of a log, each with its words."""
     for line in text.splitlines():
         if " NCCL WARN " in line and (cause := find_cause(line)) is not None:

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rdmaprov.finding.finding import Finding
-from rdmaprov.nccl_log.causes import UNKNOWN, Cause, causes
+from rdmaprov.nccl_log.causes import UNKNOWN, KnownCause, causes
 from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.matrix import Matrix
 from rdmaprov.nccl_log.ranges import format_numbers
-from rdmaprov.nccl_log.troubles import Trouble, TroubleTally
+from rdmaprov.nccl_log.troubles import RankTrouble, TroubleTally
 from rdmaprov.problem import printable
 from rdmaprov.words import some
 
@@ -55,9 +55,9 @@ def judge_failure(matrix: Matrix) -> tuple[list[Finding], list[str]]:
     return found, notes
 
 
-def _by_cause(troubles: Iterable[Trouble]) -> dict[Cause, list[Trouble]]:
+def _by_cause(troubles: Iterable[RankTrouble]) -> dict[KnownCause, list[RankTrouble]]:
     """Return the troubles by their cause, in the order of the table; what nobody knows at last."""
-    found: dict[str, list[Trouble]] = defaultdict(list)
+    found: dict[str, list[RankTrouble]] = defaultdict(list)
     for each in troubles:
         found[each.cause].append(each)
     known = {one: found[name] for name, one in causes().items() if name in found}
@@ -66,7 +66,7 @@ def _by_cause(troubles: Iterable[Trouble]) -> dict[Cause, list[Trouble]]:
     return known
 
 
-def _cause_finding(cause: Cause, said: Sequence[Trouble], matrix: Matrix) -> Finding:
+def _cause_finding(cause: KnownCause, said: Sequence[RankTrouble], matrix: Matrix) -> Finding:
     words = list(dict.fromkeys(each.words for each in said))
     meaning, fix = cause.meaning(words[0]), cause.fix
     if cause.id == "sizes" and (differ := _calls(matrix.broken)):
@@ -118,7 +118,7 @@ def _path_findings(errors: Sequence[CompletionError]) -> Iterator[Finding]:
         yield Finding(_KIND, what, "look for an end that many of them have")
 
 
-def _hang(broken: TroubleTally, victims: Collection[Trouble]) -> Finding | None:
+def _hang(broken: TroubleTally, victims: Collection[RankTrouble]) -> Finding | None:
     """Return for whom ranks waited until the time was up, None if none did."""
     late = {each.rank for each in victims if each.cause == "timeout" and each.rank is not None}
     if not late or any(each.cause == "closed" for each in victims):
@@ -141,7 +141,7 @@ def _hang(broken: TroubleTally, victims: Collection[Trouble]) -> Finding | None:
     return Finding(_KIND, f"{what}; no rank that says how far it is has called fewer", _FLIGHT)
 
 
-def _lost(matrix: Matrix, victims: Sequence[Trouble]) -> Finding:
+def _lost(matrix: Matrix, victims: Sequence[RankTrouble]) -> Finding:
     """Return who lost whom, as far as the logs say."""
     broken = matrix.broken
     lost = sorted({each.rank for each in victims if each.rank is not None})
@@ -170,7 +170,7 @@ def _lost(matrix: Matrix, victims: Sequence[Trouble]) -> Finding:
     return Finding(_KIND, f"{what}: '{_short(words.words)}'", f"look for the first one: {_LOOK}")
 
 
-def _who(said: Iterable[Trouble]) -> str:
+def _who(said: Iterable[RankTrouble]) -> str:
     """Return the ranks and hosts that said it; the files if neither is known."""
     said = list(said)
     ranks = sorted({each.rank for each in said if each.rank is not None})

@@ -35,7 +35,7 @@ _ENDED = (b"- Destroy COMPLETE", b"- Abort COMPLETE")
 _SIGNALS = {-4: "4 (SIGILL)", -7: "7 (SIGBUS)", -9: "9 (SIGKILL)", -11: "11 (SIGSEGV)"}
 
 
-class Trouble(NamedTuple):
+class RankTrouble(NamedTuple):
     """One thing that is broken, as one rank said it.
 
     Args:
@@ -89,7 +89,7 @@ class TroubleTally:
     """
 
     file: str = ""
-    troubles: dict[Trouble, None] = field(default_factory=dict)
+    troubles: dict[RankTrouble, None] = field(default_factory=dict)
     warnings: dict[tuple[str, str], None] = field(default_factory=dict)
     operations: dict[int, tuple[int, str]] = field(default_factory=dict)
     waits: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class TroubleTally:
         host, pid = (source or (_NOBODY if self.is_mixed else self.source))[:2]
         rank = self.rank if source is None else None
         if len(self.troubles) < _MOST:
-            self.troubles[Trouble(cause, words[:300], host, pid, rank, self.file)] = None
+            self.troubles[RankTrouble(cause, words[:300], host, pid, rank, self.file)] = None
         return True
 
     def _add_state(self, text: str) -> None:

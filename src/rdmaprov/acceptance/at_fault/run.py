@@ -23,7 +23,7 @@ from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.acceptance.ranks.statements import Statements, sort_statements
 from rdmaprov.acceptance.remedies import ISOLATE, first_line
 from rdmaprov.finding.finding import Finding
-from rdmaprov.nccl_log.causes import Cause, find_cause, known_causes, last_error
+from rdmaprov.nccl_log.causes import KnownCause, find_cause, known_causes, last_error
 
 _TIME_IS_UP = 124  # as timeout(1) has it
 _ADDRESS = re.compile(r"\[?((?:::ffff:)?[0-9a-fA-F.:]{2,45}?)\]?:\d{1,5}\b")
@@ -118,7 +118,7 @@ def _own_errors(ran: JobRun, said: Statements) -> list[Finding]:
     It is one for all if most nodes have some, or if what is wrong is wrong between ranks.
     """
     alike: dict[tuple[str, str], list[RankEvent]] = defaultdict(list)
-    causes: dict[tuple[str, str], Cause | None] = {}
+    causes: dict[tuple[str, str], KnownCause | None] = {}
     for event in said.of("failed"):
         name = ran.job.node_of(event["rank"])
         cause, words = _cause_of(ran.nodes[name], event["error"])
@@ -150,7 +150,7 @@ def _own_errors(ran: JobRun, said: Statements) -> list[Finding]:
     return found
 
 
-def _cause_of(node: NodeRun, error: str) -> tuple[Cause | None, str]:
+def _cause_of(node: NodeRun, error: str) -> tuple[KnownCause | None, str]:
     """Return what an error means, if that is known, and NCCL's own words for it.
 
     Where torch's last error only says that the proxy failed, its log has the cause.
@@ -163,7 +163,7 @@ def _cause_of(node: NodeRun, error: str) -> tuple[Cause | None, str]:
     return cause, first_line(words or error)
 
 
-def _own_error(name: str, events: Sequence[RankEvent], cause: Cause | None) -> Finding:
+def _own_error(name: str, events: Sequence[RankEvent], cause: KnownCause | None) -> Finding:
     first = events[0]
     also = f" and {len(events) - 1} more" if len(events) > 1 else ""
     error = f"{cause.meaning(first['error'])}: {first['error']}" if cause else first["error"]
