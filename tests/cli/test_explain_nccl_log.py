@@ -192,3 +192,26 @@ def test_nccls_own_diagnostics_are_problems_and_notes(explain):
     assert "note:    NCCL's diagnostics, CUDA driver version: unavailable" in out
     data = json.loads(explain(Job().text() + said, "--json")[1])
     assert [line["check"] for line in data["diagnostics"]] == ["ECC", "CUDA driver version"]
+
+
+def test_hosts_that_differ_are_named_in_one_line_each(explain):
+    said = [
+        *("h1", "Using network IB"),
+        *("h2", "Using network AWS Libfabric"),
+        *("h1", "NCCL_IB_TC set by environment to 106."),
+        *("h2", "NCCL_IB_TC set by environment to 0."),
+        *("h1", "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>"),
+        *("h2", "NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:192.0.2.2<0>"),
+    ]
+    pairs = zip(said[::2], said[1::2], strict=True)
+    code, out = explain("".join(f"{host}:1:2 [0] NCCL INFO {words}\n" for host, words in pairs))
+    assert code == ExitCode.FAILED
+    assert "problem: hosts use different networks: AWS Libfabric on h2, IB on h1" in out
+    assert "unknown: h2: NCCL found 1 HCA, and 2 on others; it lacks mlx5_1" in out
+    assert "note:    hosts differ in NCCL_IB_TC: 0 on h2, 106 on h1" in out
+
+
+def test_hosts_that_are_alike_are_not_compared_aloud(explain):
+    out = explain(Job(nodes=40, gpus=2))[1]
+    assert "problem" not in out
+    assert "note" not in out
