@@ -73,7 +73,10 @@ def _cause_finding(cause: KnownCause, said: Sequence[RankTrouble], matrix: Matri
         meaning += f" ({differ})"
     if cause.id == "no-network":
         fix = _asked(matrix) + fix
-    what = f"{_who(said)}: {meaning}: '{_short(words[0])}'"
+    seen = (
+        f"{meaning}, seen by {_who(said)}" if cause.whose == "all" else f"{_who(said)}: {meaning}"
+    )
+    what = f"{seen}: '{_short(words[0])}'"
     if len(words) > 1:
         what += f" and {len(words) - 1} more"
     hosts = tuple(sorted({each.host for each in said if each.host}))
