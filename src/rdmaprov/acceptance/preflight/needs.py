@@ -58,7 +58,8 @@ def findings(
         found += _clock_findings(node, answer["time"], asked_s)
         found += _busy_findings(node, answer.get("runs", ()))
         if backend == "nccl":
-            own = {"processes": []} if answer.get("runs") else {}  # ranks of the acceptance above
+            # Ranks of the acceptance above.
+            own: Document = {"processes": []} if answer.get("runs") else {}
             found += gpu_checks.findings(node, {**answer["gpus"], **own})
     found += _odd_versions(known, "torch", "torch_runtime_requirements")
     if backend == "nccl":
