@@ -117,7 +117,6 @@ def wanted_kinds(known: Iterable[FaultKind], names: Sequence[str]) -> list[Fault
 
     Raises:
         click.UsageError: there is no such kind.
-
     """
     found: dict[str, FaultKind | None] = {HEALTHY: None, **{kind.name: kind for kind in known}}
     for name in names:

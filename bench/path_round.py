@@ -51,7 +51,6 @@ class Hand:
         surveys: what each node has for these tests.
         settings: of perftest.
         directory: for the sockets of the connections.
-
     """
 
     def __init__(
@@ -72,7 +71,6 @@ class Hand:
 
         Raises:
             ClickException: one of them failed.
-
         """
         pairs = [(test, str(next(self._ports))) for test in tests]
         servers = [self._start(test, test.receiver, port) for test, port in pairs]
@@ -148,7 +146,6 @@ def find_site(connection: gate_nodes.Nodes, fleet: Fleet) -> GateSite:
 
     Raises:
         ClickException: the preflight found something.
-
     """
     result = GateResult(tuple(node.name for node in fleet.nodes))
     report, site = run_preflight(result, connection, fleet.nodes, Options("gloo"))

@@ -33,7 +33,6 @@ class Peak:
         processes: of the program and Ansible, at the same time.
         clients: ssh clients, at the same time.
         files: open files of one process.
-
     """
 
     python_mb: float = 0
@@ -72,7 +71,6 @@ def measure(
         at: its working directory.
         environment: is added to this process's own.
         files: its limit of open files, soft and hard; 0 leaves that as it is.
-
     """
     # So that ssh's masters, which leave their parent, stay in sight.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)

@@ -24,7 +24,6 @@ class RailFleet(Fleet):
     Args:
         count: of nodes, at most 250.
         python: the interpreter with torch that they share.
-
     """
 
     def __init__(self, count: int, python: str = sys.executable) -> None:

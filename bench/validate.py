@@ -221,7 +221,6 @@ def baselines(bench: Bench, ours: float, slow: float, full: bool) -> None:
         ours: seconds that our connection took with the quick key exchange.
         slow: the same with ssh's own.
         full: whether to run them whole.
-
     """
     count = bench.fleet.count
     cells = (

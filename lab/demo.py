@@ -49,7 +49,6 @@ def steps(site: str, lab: Sequence[str] = ()) -> list[Step]:
     Args:
         site: the cluster's site.
         lab: options of `rdmaprov lab` that name a cluster other than the default one.
-
     """
     return [
         Step(

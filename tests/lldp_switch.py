@@ -40,7 +40,6 @@ def frame(system: str, port: str, **tlvs: str) -> str:
         system: its name.
         port: its port's.
         tlvs: in the place of those of RIGHT, as bytes such as 08,08.
-
     """
     parts = [
         (1, b"\x07" + system.encode()),

@@ -44,7 +44,6 @@ def start(*words: object, cwd: Path, stdin: str = "", **environment: str) -> End
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `TIMEOUT_S`.
-
     """
     return subprocess.run(
         [*ARGV, *map(str, words)],
@@ -64,7 +63,6 @@ def call(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ende
     Raises:
         ValueError: Ansible is given settings, which it reads when it is imported.
         subprocess.TimeoutExpired: it took longer than `TIMEOUT_S`.
-
     """
     with ExitStack() as opened:
         given, out, error = (opened.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3))
@@ -93,7 +91,6 @@ def fork(
 
     Raises:
         ValueError: Ansible is given settings, which it reads when it is imported.
-
     """
     _refuse_settings(cwd, {**os.environ, **environment})
     _import_everything()
@@ -111,7 +108,6 @@ def ended(process: ForkProcess) -> int:
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `TIMEOUT_S`, and was ended.
-
     """
     process.join(TIMEOUT_S)
     if process.exitcode is None:

@@ -21,7 +21,6 @@ class SiteRuns:
     Args:
         directory: where `runs/` is made.
         site: that they read.
-
     """
 
     def __init__(self, directory: Path, site: Path) -> None:

@@ -61,7 +61,6 @@ class PairResult:
         exit_codes: of pytest, for the unit tests and for plan and validate.
         clock_s: seconds, the making of the environment included.
         processor_s: seconds of processor for the same.
-
     """
 
     pair: Pair
@@ -105,7 +104,6 @@ def wanted(names: Sequence[str]) -> list[Pair]:
 
     Raises:
         click.UsageError: there is no such pair.
-
     """
     known = {str(pair): pair for pair in pairs()}
     for name in names:
@@ -138,7 +136,6 @@ def environment(pair: Pair, python: str) -> Path:
 
     Raises:
         subprocess.CalledProcessError: it cannot be made; pip has said why.
-
     """
     place = PLACE / str(pair).replace("/", "-")
     made, project = place / ".made", tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -161,7 +158,6 @@ def tested(place: Path, name: str, words: Sequence[str]) -> tuple[int, ET.Elemen
         place: of the environment.
         name: of the report.
         words: for pytest.
-
     """
     report = place / f"{name}.xml"
     report.unlink(missing_ok=True)
@@ -194,7 +190,6 @@ def try_pair(pair: Pair, python: str | None, unit: Sequence[str]) -> PairResult:
         pair: to run.
         python: that its environment is made with; None where there is none.
         unit: pytest's words for the unit tests.
-
     """
     if python is None:
         return PairResult(pair, f"no Python {pair.python}")

@@ -26,7 +26,6 @@ def ask(
 
     Args:
         given: the module's arguments, beside the task's.
-
     """
     given = {
         **action._task.args,

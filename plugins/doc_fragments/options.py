@@ -48,7 +48,6 @@ def given_to(role: str) -> dict[str, tuple[str, dict[str, Any]]]:
 
     Raises:
         ValueError: what the role's task gives does not begin with a variable.
-
     """
     specs, derived = _variables()
     found = {}

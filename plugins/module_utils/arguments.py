@@ -49,7 +49,6 @@ def plan_role(name: str, machine: Machine, given: dict[str, Any]) -> Plan:
 
     Raises:
         NodeError: as planning does, and if an argument has another type than it must.
-
     """
     plan: Plan = ROLES[name].plan(machine, convert_arguments(name, given))
     return plan
@@ -60,7 +59,6 @@ def convert_arguments(name: str, given: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         NodeError: one has no value, or another type than it must.
-
     """
     validated = ArgumentSpecValidator(ARGUMENTS[name]).validate(given)
     if validated.error_messages:

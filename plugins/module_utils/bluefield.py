@@ -24,7 +24,6 @@ def require_host_owns(plan: Plan, netdevs: list[str]) -> None:
         Refused: a BlueField is in DPU mode.
         NodeError: it is unknown in which mode it is, other than for a kernel that is locked down;
             that is a warning.
-
     """
     machine, unknown = plan.machine, []
     for netdev in netdevs:

@@ -82,7 +82,6 @@ def refuse(machine: Machine, interrupts: list[str]) -> None:
 
     Raises:
         Busy: somebody uses it.
-
     """
     found = users(machine) if interrupts else []
     if found:

@@ -28,7 +28,6 @@ def main(role: ModuleType, spec: dict[str, Any] | None = None) -> None:
 
     Args:
         spec: the arguments of a module that is no role's; nothing of its changes is kept.
-
     """
     name = role.__name__.rpartition(".")[2]
     module = AnsibleModule(
@@ -80,7 +79,6 @@ def converge(
         Busy: somebody does, and it may not; nothing was changed.
         NotYet, Refused, NodeError: as planning and the steps do, and if a setting is not in
             effect after it was set.
-
     """
     plan = role.plan(machine, arguments)
     result = {

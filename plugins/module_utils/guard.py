@@ -31,7 +31,6 @@ def ways(machine: Machine) -> dict[str, list[str]]:
 
     Raises:
         NodeError: the routes cannot be read; nothing may be changed then.
-
     """
     uses: dict[str, list[str]] = {}
 
@@ -65,7 +64,6 @@ def devices_to_guard(
 
     Raises:
         Refused: the node depends on one, and the site does not allow to change it.
-
     """
     uses = ways(machine)
     stacks = [with_below(machine, rail.netdev) if below else [rail.netdev] for rail in rails]
@@ -92,7 +90,6 @@ def require(
 
     Raises:
         Refused: as devices_to_guard() does.
-
     """
     if plan.steps and not plan.guarded:
         plan.guarded = devices_to_guard(plan.machine, rails, arguments, below=below)
@@ -106,7 +103,6 @@ class Guard:
         name: of the timer.
         deadline: when it fires, on the clock of `time.monotonic`.
         revert_s: seconds from its start to that.
-
     """
 
     name: str
@@ -118,7 +114,6 @@ class Guard:
 
         Raises:
             NodeError: there is too little time left.
-
         """
         left = self.deadline - time.monotonic()
         if left < min(STEP_S, self.revert_s / 2):
@@ -135,7 +130,6 @@ def arm(machine: Machine, steps: list[Step], netdevs: list[str], revert_s: int) 
 
     Raises:
         NodeError: there is no such timer; nothing may be changed then.
-
     """
     name = f"rdmaprov-revert-{os.getpid()}-{secrets.token_hex(4)}"
     path = machine.path(f"{STATE}/{name}")
@@ -171,7 +165,6 @@ def confirm(machine: Machine, name: str) -> None:
 
     Raises:
         NodeError: it reverted them already, or is at it.
-
     """
     if not re.fullmatch(r"rdmaprov-revert-[0-9A-Za-z-]+", name):
         raise NodeError(f"{name} is not a timer of rdmaprov's guard")

@@ -34,7 +34,6 @@ class Held(NodeError):
         holder: what it says about itself; empty if there is no telling.
         running: whether one of its modules runs now.
         left_s: seconds until its lease ends, unless it is renewed.
-
     """
 
     def __init__(self, holder: dict[str, Any], running: bool, left_s: float) -> None:
@@ -53,7 +52,6 @@ class NodeLock:
             the node after the module; `replace`, the id of a run that is known to have ended. If
             empty, nothing is locked.
         keep: whether the run holds the node after the module.
-
     """
 
     machine: Machine
@@ -69,7 +67,6 @@ class NodeLock:
 
         Raises:
             Held: it is another run's.
-
         """
         if self.given:
             self._file = _open(self.machine)
@@ -112,7 +109,6 @@ def release(machine: Machine, given: dict[str, Any]) -> None:
 
     Raises:
         NodeError: the lock cannot be opened.
-
     """
     if not given or not machine.exists(RECORD):
         return

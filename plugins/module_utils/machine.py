@@ -55,7 +55,6 @@ class Machine:
 
     Args:
         root: where its files are; a made-up tree in tests.
-
     """
 
     def __init__(self, root: str = "/") -> None:
@@ -83,7 +82,6 @@ class Machine:
 
         Raises:
             NodeError: it is there and cannot be read.
-
         """
         try:
             path = self.path(name)
@@ -146,7 +144,6 @@ class Machine:
         Args:
             what: names the question, once on a node.
             answer: finds out; it may raise NodeError or OSError.
-
         """
         return answer()
 
@@ -168,7 +165,6 @@ class Machine:
         Raises:
             CommandFailed: it ended with an error.
             NodeError: it was not installed, or did not end in time.
-
         """
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": _PATH}
         try:
@@ -198,7 +194,6 @@ class Machine:
 
         Raises:
             NodeError: it cannot be written; what stood there still stands.
-
         """
         path = self.path(name)
         if self.keep is not None:
@@ -229,7 +224,6 @@ class Machine:
 
         Raises:
             NodeError: the kernel refuses it.
-
         """
         try:
             with open(self.path(name), "w", encoding="ascii") as file:

@@ -32,7 +32,6 @@ class Setting:
         current: what is in force; empty if the firmware does not say.
         next_boot: what the firmware reads when it starts.
         read_only: whether it can be changed.
-
     """
 
     name: str
@@ -97,7 +96,6 @@ def add(
             rail away.
         NotYet: a tool or a driver is missing.
         NodeError: it is unknown.
-
     """
     machine = plan.machine
     ports = {rail: _functions(machine, rail) for rail in rails}

@@ -46,7 +46,6 @@ class Function:
 
     Args:
         address: such as 0000:18:00.0.
-
     """
 
     def __init__(self, machine: Machine, address: str) -> None:

@@ -33,7 +33,6 @@ class Change:
         setting: its name in the field's words.
         seen: the value now.
         wanted: the site's value.
-
     """
 
     layer: str
@@ -52,7 +51,6 @@ class Step:
         undo: commands that revert it, for a change on the management path.
         diff: file's text before and after, as Ansible's --diff shows it.
         argv: the program's command line, if the step is a program's run.
-
     """
 
     change: Change | None
@@ -69,7 +67,6 @@ class Plan:
     network devices on the management path that steps touch; `interrupts` what steps do to traffic,
     and for about how long; `notes` what was chosen, and why; `warnings` what works against the role
     and no run of it changes.
-
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -97,7 +94,6 @@ class Plan:
             what: the step, such as "ens1 PFC".
             effect: what goes away.
             lasts: for about how long.
-
         """
         text = f"{what}: {effect}, {lasts}"
         if text not in self.interrupts:
@@ -109,7 +105,6 @@ class Plan:
         Args:
             change: how to call it, where the file's name and "absent" or "different" say too
                 little.
-
         """
         if self.machine.stands(path, text, mode):
             return False
@@ -146,7 +141,6 @@ class Plan:
 
         Raises:
             NotYet: the kernel has no such file.
-
         """
         seen = self.machine.value(path)
         if seen is None:
@@ -198,7 +192,6 @@ def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
 
     Raises:
         NodeError: as the steps do, and if a setting is not in effect after it was set.
-
     """
     for step in plan.steps:
         make(plan.machine, step)

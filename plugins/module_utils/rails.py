@@ -32,7 +32,6 @@ class Rail:
         gateway: the router of its subnet; empty for none.
         parent: the port's own network device, if `netdev` is a partition's on it; else empty.
         pkey: the key of that partition.
-
     """
 
     index: int
@@ -65,7 +64,6 @@ def find(machine: Machine, described: list[dict[str, Any]]) -> list[Rail]:
         NotYet: a rail's device is not there.
         Refused: it could be several devices, is a part of another, or is another rail's too.
         Unsupported: its data may be on another port than port 1.
-
     """
     rails: list[Rail] = []
     for index, entry in enumerate(described):

@@ -20,7 +20,6 @@ class Recorder(Machine):
             "stdin" and "stderr" where there is any. "facts": by question, any other answer.
             "errors": by question, what was raised instead of an answer. "root" and "user": where
             the node's files are, and whose the files are that we write.
-
     """
 
     def __init__(self, machine: Machine) -> None:

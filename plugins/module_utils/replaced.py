@@ -34,7 +34,6 @@ def name_of(lock: dict[str, Any]) -> str:
 
     Args:
         lock: what a role's module was given of its run; empty for ansible-playbook alone.
-
     """
     name = os.path.basename(str((lock.get("holder") or {}).get("run", "")))
     return name if _NAME.fullmatch(name) else time.strftime("%Y%m%d-ansible", time.gmtime())
@@ -49,7 +48,6 @@ def kept(machine: Machine, change: str) -> dict[str, Any]:
 
     Raises:
         NodeError: somebody damaged that; the copies would not fit to a new list.
-
     """
     found: dict[str, Any] = {"files": [], "units": [], "changes": [], "reverted": {}}
     path = f"{STORE}/{change}/index.json"
@@ -93,7 +91,6 @@ class Replaced:
         machine: the node.
         change: its name.
         role: whose files they are.
-
     """
 
     machine: Machine
@@ -109,7 +106,6 @@ class Replaced:
 
         Raises:
             NodeError: it cannot be kept; nothing may be replaced then.
-
         """
         if name.startswith(_NOT_KEPT):
             return

@@ -45,7 +45,6 @@ class Replay(Machine):
 
     Args:
         record: as Recorder has it, of the right shape.
-
     """
 
     def __init__(self, record: dict[str, Any]) -> None:
@@ -75,7 +74,6 @@ class Replay(Machine):
 
         Raises:
             NodeError: it could not be read, or nobody tried.
-
         """
         text: str | None = self._answer("files", name, "read " + name)
         return text
@@ -117,7 +115,6 @@ class Replay(Machine):
         Raises:
             CommandFailed: it ended with an error.
             NodeError: it did not run to its end, or nobody ran it.
-
         """
         entry = self._commands.get(command_key(argv, stdin))
         if entry is None:

@@ -60,7 +60,6 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
 
     Raises:
         Refused: somebody changed a file since, or it was not kept.
-
     """
     change, role = arguments["run"], arguments["role"]
     found = kept(machine, change)
@@ -101,7 +100,6 @@ def survey(
         asked: the roles; empty for all of the run.
         made: whether the run changed the node: "yes", "no", or "unknown".
         refuse_busy: whether a node in use is a problem, if traffic is interrupted.
-
     """
     nothing: dict[str, Any] = {"changes": [], "reboot": [], "interrupts": []}
     roles, problems = dict.fromkeys(reversed(ORDER), nothing), []

@@ -40,7 +40,6 @@ def command(machine: Machine, owner: str) -> str:
 
     Raises:
         Refused: others can change the one that runs now, and the system's does not suffice.
-
     """
     python = machine.ask("Python of units", lambda: _python(machine))
     return f"{python} -I -B {directory_of(owner)}"
@@ -109,7 +108,6 @@ def sources(owner: str, modules: tuple[ModuleType, ...]) -> dict[str, str]:
     Args:
         owner: the role.
         modules: imported ones of ours, which import nothing else of ours; the program is the last.
-
     """
     header = _HEADER.format(owner)
     files = {

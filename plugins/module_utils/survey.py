@@ -41,7 +41,6 @@ def survey(
         "warnings": of all roles. "busy": where a role or the reboot interrupts traffic, who uses
         the node. "not_cured": those reasons by role, for `remember`. "boot_id": another one after
         each boot.
-
     """
     tried, not_cured = not_cured_by_reboot(machine), dict[str, list[str]]()
     roles: dict[str, dict[str, Any]] = {}
@@ -105,7 +104,6 @@ def remember(machine: Machine, found: dict[str, Any], *, rebooted: bool) -> None
     Args:
         found: a survey, the last one of a run.
         rebooted: whether it follows a reboot: then every reason that is left was not cured.
-
     """
     wanted = {name: list(reasons) for name, reasons in found["not_cured"].items()}
     for name, entry in found["roles"].items():
@@ -126,7 +124,6 @@ def remaining(found: dict[str, Any], rebooted_from: str) -> str:
     Args:
         rebooted_from: boot_id before a reboot, after which no reason for one may be left; empty
             if there was none.
-
     """
     said = []
     for name, entry in found["roles"].items():
@@ -143,7 +140,6 @@ def is_over(found: dict[str, Any], rest: str, *, reboots: bool) -> bool:
     Args:
         rest: what still differs from the site.
         reboots: whether a node that requires a reboot gets it.
-
     """
     is_required = any(entry["reboot"] for entry in found["roles"].values())
     return bool(rest or found["problems"]) or not (is_required and reboots)

@@ -36,7 +36,6 @@ def path_of(name: str) -> str:
 
     Raises:
         Refused: that is not the name of one setting.
-
     """
     if not _NAME.fullmatch(name):
         raise Refused(f"{name!r} is not the name of a kernel setting, such as vm.swappiness")
@@ -57,7 +56,6 @@ def at_boot(machine: Machine, written: dict[str, str] | None = None) -> dict[str
 
     Args:
         written: files' texts as they will be, in place of what is there.
-
     """
     written = written or {}
     files: dict[str, str] = {}

@@ -49,7 +49,6 @@ def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         Odd: it is not the answer of a role's module.
-
     """
     if raw.get("failed") or raw.get("unreachable"):
         held = {"held": held_answer(raw["held"])} if "held" in raw else {}
@@ -75,7 +74,6 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
 
     Raises:
         Odd: it is not the answer of a survey of these roles.
-
     """
     failed = _failure(raw) if raw.get("failed") or raw.get("unreachable") else {}
     if failed and "roles" not in raw:
@@ -119,7 +117,6 @@ def held_answer(raw: object) -> Held:
 
     Raises:
         Odd: it is not the record of a node's lock.
-
     """
     if not isinstance(raw, Mapping) or not isinstance(raw.get("holder"), Mapping):
         raise Odd("does not say who holds the node")
@@ -135,7 +132,6 @@ def parse_holder(raw: Mapping[str, Any]) -> Holder:
 
     Raises:
         Odd: a field is missing, or not what it must be.
-
     """
     if set(raw) != {field.name for field in fields(Holder)}:
         raise Odd("names the run that holds the node with other fields")

@@ -22,7 +22,6 @@ def limited_memory() -> Iterator[None]:
 
     Raises:
         AnsibleError: the node's answer takes more.
-
     """
     _limit()
     try:

@@ -26,7 +26,6 @@ class Holder:
         run: its directory, or its command.
         machine: the boot and the namespace in which `pid` has a meaning.
         started: when it started, in the kernel's ticks since the boot.
-
     """
 
     id: str
@@ -66,7 +65,6 @@ def of_process(pid: int, run: str) -> Holder:
 
     Raises:
         OSError: it has ended.
-
     """
     _, started = _status(pid) or (_ZOMBIE, 0)
     owner = Path(f"/proc/{pid}").stat().st_uid

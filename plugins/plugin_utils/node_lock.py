@@ -27,7 +27,6 @@ class NodeClaim:
         is_check: whether nothing is to change, so that no lock is needed.
         clock: seconds that never go back.
         pause: waits for some seconds.
-
     """
 
     def __init__(

@@ -22,7 +22,6 @@ def ask_twice(connection: Any, ask: Callable[[], dict[str, Any]]) -> dict[str, A
 
     Raises:
         AnsibleConnectionFailure: there is no connection; it says how long the node was silent.
-
     """
     try:
         return ask()

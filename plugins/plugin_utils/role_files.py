@@ -20,7 +20,6 @@ class Asked:
             their own are left out.
         defaults: the roles' variables that a site may leave out, and those of the role fabric,
             which the others depend on.
-
     """
 
     arguments: dict[str, dict[str, Any]]
@@ -36,7 +35,6 @@ def read_roles(named: Iterable[str], load: Callable[[str], Any]) -> Asked:
 
     Raises:
         LookupError: there is no such role.
-
     """
     names = list(named) or sorted(
         path.parent.parent.name for path in ROLES.glob("*/tasks/main.yml")

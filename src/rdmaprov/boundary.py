@@ -46,7 +46,6 @@ def parse_answer(text: str, check: Check, most_bytes: int = MOST_BYTES) -> Any: 
 
     Raises:
         OddAnswer: it is too large, not JSON, or of another shape.
-
     """
     if len(text) > most_bytes:
         raise OddAnswer(f"its answer exceeds {most_bytes} bytes")
@@ -68,7 +67,6 @@ def parse_file(
 
     Raises:
         OddAnswer: it is not JSON, of another shape, or takes too much memory.
-
     """
     # The widest character of a text says how many bytes each takes (PEP 393).
     widest = 4 if _WIDEST.search(data) else 2 if _WIDE.search(data) else 1
@@ -129,7 +127,6 @@ def text(pattern: str = "", most: int = MOST_CHARACTERS) -> Check:
     Args:
         pattern: the whole text matches this regular expression; empty for any text.
         most: characters.
-
     """
     whole = re.compile(pattern) if pattern else None
 

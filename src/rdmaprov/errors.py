@@ -11,7 +11,6 @@ class RdmaprovError(Exception):
     Args:
         message: what is wrong, naming the thing.
         hint: what to type or change next.
-
     """
 
     exit_code = ExitCode.FAILED

@@ -37,7 +37,6 @@ class Problem:
         remedy: what to write, without a full stop.
         rule: the id of the contract's rule, or of the kind of problem.
         hosts: the nodes that have it; empty if the whole site has it.
-
     """
 
     position: Position
@@ -71,7 +70,6 @@ def visible(text: str, escape: Callable[[str], str] = printable) -> str:
     Args:
         text: lines from anywhere.
         escape: how to write one character of it.
-
     """
     return _CONTROL.sub(lambda found: escape(found[0]), text)
 
@@ -107,7 +105,6 @@ def gather_places(
     Args:
         problems: sorted.
         written: returns whether a problem's variable is written where the problem is.
-
     """
     first: dict[tuple[str, str, str, str], Position] = {}
 

@@ -12,7 +12,6 @@ def data_dir(name: str) -> Path:
 
     Raises:
         FileNotFoundError: neither has it; the installation is incomplete.
-
     """
     candidates = [
         _PACKAGE / "_data" / name,
@@ -32,7 +31,6 @@ def suite_dir() -> Path:
 
     Raises:
         FileNotFoundError: there is neither; the installation is incomplete.
-
     """
     packaged = _PACKAGE / "suite"
     return packaged if packaged.is_dir() else data_dir("validate")

@@ -38,7 +38,6 @@ def run_ansible(hosts: int = 0, **settings: object) -> Runner:
     Args:
         hosts: the number of hosts, which limits the forks; 0 leaves the forks to Ansible.
         settings: of ansible-runner; paths must be absolute.
-
     """
     import ansible_runner  # only where Ansible runs: verbs that run no playbook start without it
 
@@ -79,7 +78,6 @@ def _path_with_ansible() -> str:
 
     Raises:
         UsageError: it is in none of them.
-
     """
     package = Path(ansible.__file__).parents[1]
     places = [

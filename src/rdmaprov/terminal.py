@@ -78,7 +78,6 @@ class Meter:
         total: as above.
         done: the number of finished items.
         bad: how many of those have problems.
-
     """
 
     def __init__(

@@ -78,7 +78,6 @@ class CertifiedFleet(MadeUpNodes):
     Attributes:
         roots: the directory of each node.
         operator: the key of who signs; `allowed` has its public part.
-
     """
 
     def __init__(self, directory: Path, shape: FleetShape | None = None) -> None:

@@ -27,7 +27,6 @@ class Hostile:
         id: its name.
         files: what is written over the good site; None removes.
         make: does the rest.
-
     """
 
     id: str

@@ -37,7 +37,6 @@ def hosts(directory: Path, named: str, mounts: Mapping[str, str]) -> str:
         directory: the test's; `node` in it has the directories to mount.
         named: the nodes, as YAML.
         mounts: by a directory below `node`, the machine's that it hides.
-
     """
     (directory / "node/state").mkdir(parents=True, exist_ok=True)
     binds = f"mkdir -p {STATE} && mount --bind state {STATE} && "

@@ -42,7 +42,6 @@ class LabSubnetVerb:
     Args:
         place: the lab's directory.
         capfd: has what was printed.
-
     """
 
     def __init__(self, place: Path, capfd: pytest.CaptureFixture[str]) -> None:

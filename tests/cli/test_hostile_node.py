@@ -71,7 +71,6 @@ class Site:
         directory: to make it in.
         surveys: what each liar answers a survey with, as JSON or as text.
         answers: what it answers a role's module with.
-
     """
 
     def __init__(self, directory, surveys, answers=None):

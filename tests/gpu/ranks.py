@@ -78,7 +78,6 @@ class Ranks:
         backend: `nccl` or `gloo`.
         test: by whose name what they write is kept.
         processes: of the ranks that have begun.
-
     """
 
     backend: str

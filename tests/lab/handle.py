@@ -55,7 +55,6 @@ class LabHandle:
             state: its name.
             make: brings factory nodes to it.
             touches: the nodes that may change from now on; None for all.
-
         """
         if not self._has(state):
             if make is None:

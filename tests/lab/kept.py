@@ -55,7 +55,6 @@ def kept_lab(
         own_key: of the lab that is wanted; one with another key is removed.
         at_large: remembers the lab, so that an interrupt stops its machines.
         fresh: start from nodes that were never started.
-
     """
     with _free_slot(within) as slot:
         lab, key_file = LabHandle(slot / "lab", slot / "site"), slot / "key"

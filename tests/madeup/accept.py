@@ -30,7 +30,6 @@ class Acceptance:
         result: what the gate found.
         rounds: tasks that ranks performed; those side by side are one.
         sessions: how often ranks were started.
-
     """
 
     fleet: MadeUpFleet
@@ -59,7 +58,6 @@ def accept(
         on_stage: is called with the gate's lines.
         known: stages of an interrupted run.
         options: the gate's.
-
     """
     fleet = MadeUpFleet(shape, kind, seed, noise)
     runner = MadeUpRunner(fleet)

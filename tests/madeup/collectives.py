@@ -32,7 +32,6 @@ class Cost:
         algorithm: NCCL's name for it, in capitals.
         latency_us: by protocol; infinite for one that the algorithm does not have.
         second_per_byte: with Simple.
-
     """
 
     algorithm: str
@@ -63,7 +62,6 @@ def costs(
         teams: disjoint.
         collective: as Task.collective.
         algorithms: one for each team.
-
     """
     parts = [
         team_flows(team, number, collective, name)
@@ -93,7 +91,6 @@ def choose_algorithm(condition: Condition, team: Team, collective: str, wanted: 
         team: that runs it.
         collective: as Task.collective.
         wanted: NCCL_ALGO.
-
     """
     if collective != "all_reduce" or len(team.nodes) < 2:
         return "RING" if wanted.lower() == "ring" or not condition.shape.nvls else "NVLS"

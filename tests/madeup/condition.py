@@ -23,7 +23,6 @@ class RankFault:
             (the GPU's kernel does not end), `sends-wrong`, `sends-wrong-timed` (not in the checks
             before the times) or `adds-wrong` (what it receives).
         after: tasks between nodes that its session finishes before.
-
     """
 
     what: str

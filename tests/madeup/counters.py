@@ -38,7 +38,6 @@ class Counters:
             flows: of one task; None if nothing left a node.
             lost: the share of packets that each flow lost.
             message_bytes: all messages of a flow's group together, by flow.
-
         """
         if flows is None:
             return

@@ -19,7 +19,6 @@ class Truth:
         level: `node`, `rank`, `rail`, `leaf`, `pair` or `fleet`.
         nodes: the node, both ends of a pair, or all nodes of a leaf; none for the fleet.
         rail: its number, None if it is about no single rail.
-
     """
 
     level: str
@@ -40,7 +39,6 @@ class FaultKind:
             comes behind it is right as well, as nothing that can be measured tells them apart.
         held_out: kept for the test alone, and not used while a diagnosis is made.
         same_as: what it cannot be told from, for the table.
-
     """
 
     name: str

@@ -23,7 +23,6 @@ class MadeUpFleet:
         kind: what is broken; None for a healthy fleet.
         seed: of all chance in it; the same seed gives the same fleet and the same answers.
         noise: one standard deviation of a repeated measurement, as a share.
-
     """
 
     def __init__(

@@ -18,7 +18,6 @@ class Team:
         nodes: in the order of the ranks.
         gpus: those of each node; the same on all.
         rails: by node, those that NCCL found there.
-
     """
 
     nodes: tuple[int, ...]

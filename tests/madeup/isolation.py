@@ -26,7 +26,6 @@ class World:
         collisions: how many paths between leaves share a link with another flow.
         noise: the standard deviation of a measurement.
         seed: of the noise, and of which paths collide.
-
     """
 
     nodes: Mapping[str, float] = field(default_factory=dict)
@@ -49,7 +48,6 @@ class World:
 
         Raises:
             RuntimeError: a node is in two of them.
-
         """
         names = [name for pair in pairs for name in pair]
         if len(set(names)) < len(names):

@@ -57,7 +57,6 @@ class JobLogs:
     Args:
         fleet: that it runs on.
         job: whose ranks write.
-
     """
 
     fleet: MadeUpFleet

@@ -32,7 +32,6 @@ class MadeUpNccl:
         worse: the share by which every other setting is worse.
         wrong: a setting that gives wrong values.
         seed: of noise and drift.
-
     """
 
     effects: Effects = field(default_factory=dict)

@@ -36,7 +36,6 @@ class Flows:
         into: the rail that it arrives by.
         share: bytes for each byte of the collective's message.
         group: the number of the group that it belongs to.
-
     """
 
     source: Ints

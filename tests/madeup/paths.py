@@ -36,7 +36,6 @@ class MadeUpPaths:
 
     Attributes:
         rounds: of tests side by side.
-
     """
 
     def __init__(self, fleet: MadeUpFleet) -> None:
@@ -47,7 +46,6 @@ class MadeUpPaths:
 
         Raises:
             ValueError: a port sends, or receives, in two of them.
-
         """
         fleet = self.fleet
         for ends in ([t.sender for t in tests], [t.receiver for t in tests]):

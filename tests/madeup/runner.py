@@ -26,7 +26,6 @@ class MadeUpSession:
 
     Attributes:
         runs: one for each job.
-
     """
 
     def __init__(self, fleet: MadeUpFleet, jobs: Sequence[GateJob], say: Callable[[Event], None]):
@@ -126,7 +125,6 @@ class MadeUpRunner:
     Attributes:
         sessions: how many were opened.
         tasks: how many were performed, side by side counted as one.
-
     """
 
     def __init__(

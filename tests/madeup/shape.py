@@ -49,7 +49,6 @@ class FleetShape:
         socket_gb_s: what TCP over the management network reaches.
         sharp: what becomes of SHARP, which the site wants: `used`, or a key of logs.NO_SHARP; empty
             where it does not.
-
     """
 
     nodes: int

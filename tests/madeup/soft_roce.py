@@ -47,7 +47,6 @@ def load(packets: int, sent: int = -1, priority: int = 3) -> dict[str, int]:
         packets: that Soft-RoCE sends, and receives.
         sent: how many of them the device sends; -1 for all.
         priority: of those.
-
     """
     sent = packets if sent < 0 else sent
     moved = {
@@ -69,7 +68,6 @@ class SoftRoceWatch:
 
     Args:
         nodes: as the site has them.
-
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:

@@ -35,7 +35,6 @@ class MadeUpStep:
         together: of all ranks.
         alone: of each rank, without communication.
         data: of each rank.
-
     """
 
     together: float
@@ -59,7 +58,6 @@ def step_of(
         work: as Task.work.
         cost: of the team's all-reduce.
         flops: of a device's step.
-
     """
     compute, data = _alone(condition, team, work, flops)
     alone = compute + data

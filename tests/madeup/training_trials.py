@@ -40,7 +40,6 @@ class TrainingTrial:
         false: nodes that proven findings name, and the fault is not on.
         rounds: of tasks.
         seconds: on the fleet's clock.
-
     """
 
     kind: str

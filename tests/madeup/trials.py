@@ -31,7 +31,6 @@ class Trial:
         false: those of them that the fault is not on.
         rounds: of collectives.
         seconds: on the fleet's clock.
-
     """
 
     kind: str
@@ -86,7 +85,6 @@ class KeptTrials:
 
     Args:
         file: that keeps them; None for none.
-
     """
 
     def __init__(self, file: Path | None) -> None:

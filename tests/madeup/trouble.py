@@ -34,7 +34,6 @@ class Trouble:
         rail: that dies.
         peers: for a link: rank and port of the other ends.
         waits: ranks that hang with it; empty for all of the job.
-
     """
 
     what: str
@@ -168,7 +167,6 @@ def find_trouble(fleet: MadeUpFleet, job: GateJob, task: Task | None, done: int)
         job: whose ranks are asked.
         task: what they are to do; None at the rendezvous.
         done: tasks between nodes that this session finished.
-
     """
     condition = fleet.condition
     for (node, gpu), fault in condition.ranks.items():

@@ -20,7 +20,6 @@ class WatchFault:
         also: verdicts that may stand beside, of whomever they name.
         is_leaf: whether the leaf is at fault, not one of its nodes.
         victims: whether others must be called victims.
-
     """
 
     make: Callable[[Place], Fault]

@@ -66,7 +66,6 @@ class MadeUpWatch:
         seed: of all chance.
         faults: each changes what the rails do in a second.
         is_idle: whether no job runs.
-
     """
 
     nodes: Sequence[Node]

@@ -39,7 +39,6 @@ class WorkDone:
         algorithms: by group.
         costs: by group, in the condition at its start.
         flows: between nodes; None if nothing left one.
-
     """
 
     events: list[Event] = field(default_factory=list)

@@ -60,7 +60,6 @@ class Namespaces:
         name: for a person.
         script: that the first process runs; it prints `ready`.
         kinds: options of unshare.
-
     """
 
     def __init__(self, name: str, script: str, kinds: Sequence[str]) -> None:
@@ -96,7 +95,6 @@ class NamespaceFleet:
         image: the lab's disk with torch.
         count: of the nodes.
         rails: of each node.
-
     """
 
     def __init__(self, directory: Path, image: Path, count: int, rails: int = 2) -> None:

@@ -55,7 +55,6 @@ class Case:
         node: makes a factory node.
         ignored: patterns of mutations that are no setting of the role's, with the reason.
         least: mutations that there must be.
-
     """
 
     role: Any

@@ -25,7 +25,6 @@ class SimNode(Machine):
         root: an empty directory.
         name: the node's in the subnet.
         settings: the environment in which a program is in the subnet.
-
     """
 
     def __init__(self, root: Path, name: str, settings: dict[str, str], rails: int = 1) -> None:

@@ -34,7 +34,6 @@ class FakeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
     Args:
         root: of the node's tree.
         known: what commands gave before, on a node like this one.
-
     """
 
     NAME = "fake"

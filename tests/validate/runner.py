@@ -32,7 +32,6 @@ class Outcome:
         state: passed, failed, error, skipped.
         said: its message.
         asked: commands that it asked of gpu1.
-
     """
 
     test: str
@@ -97,7 +96,6 @@ def judge(
     Args:
         only: the node whose tests are run, beside those of the fleet; None for all.
         names: the tests to run; None for all.
-
     """
     found = []
     for test, function in functions(of).items():

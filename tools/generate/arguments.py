@@ -27,7 +27,6 @@ def text(roles: Iterable[str]) -> str:
 
     Raises:
         ValueError: the rails of two modules differ.
-
     """
     modules = {role: given_to(role) for role in roles}
     table = {

@@ -21,7 +21,6 @@ class Role:
         text: what the role owns.
         options: by variable, its entry in the argument spec.
         derived: by variable, the template of a default that is made from other variables.
-
     """
 
     path: Path
@@ -41,7 +40,6 @@ def read_role(path: Path) -> Role:
     Raises:
         ValueError: a derived default belongs to no variable, or to one that has a default, or
             its description does not say what the default is.
-
     """
     spec = _yaml(path / "meta" / "argument_specs.yml")["argument_specs"]["main"]
     place = path / "meta" / "derived.yml"

@@ -23,7 +23,6 @@ class BootLoader(Protocol):
 
         Raises:
             Refused: somebody else gives it arguments of the same names.
-
         """
 
 
@@ -41,7 +40,6 @@ def arguments(plan: Plan, owner: str, names: tuple[str, ...], wanted: list[str])
     Raises:
         Refused: somebody else gives the kernel arguments of these names.
         NotYet: there are some to give or to remove, and no boot loader that is known.
-
     """
     owned = Owned(owner, names, tuple(wanted))
     unsafe = [word for word in wanted if not _SAFE.fullmatch(word) or not owned.of(word)]

@@ -13,7 +13,6 @@ class Owned:
         owner: the role.
         names: the arguments' names.
         wanted: the arguments, in their order.
-
     """
 
     owner: str

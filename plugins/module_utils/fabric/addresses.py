@@ -22,7 +22,6 @@ class Link:
         addresses: those of global scope, with prefix length.
         own: those of them that somebody gave, and no router's advertisement.
         duplicate: those of them that another machine has too.
-
     """
 
     up: bool
@@ -50,7 +49,6 @@ def plan_addresses(plan: Plan, rails: list[Rail], given: dict[str, list[str]]) -
     Raises:
         Refused: a rail has an address that the site does not name, or a device that is no rail
             has a rail's.
-
     """
     links = {rail.netdev: _NEW for rail in rails if rail.parent} | read(plan.machine)
     owners = {host(rail.address): rail for rail in rails if rail.address}

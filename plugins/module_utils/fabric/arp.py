@@ -29,7 +29,6 @@ def plan_arp(plan: Plan, rails: list[Rail], entries: int = 0) -> None:
     Args:
         rails: those with an IPv4 address.
         entries: that the node's neighbor tables must hold; 0 leaves them alone.
-
     """
     tables = _tables(plan.machine, entries)
     text = _text(rails, tables)

@@ -25,7 +25,6 @@ def require(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> N
 
     Raises:
         Refused: it does not; nothing may be written on it.
-
     """
     for rail in rails:
         _require_kind(machine, rail, arguments["kind"])

@@ -30,7 +30,6 @@ def plan_mode(plan: Plan, rails: list[Rail], mode: str) -> None:
 
     Raises:
         Refused: a device has no connected mode.
-
     """
     for rail in rails if mode else ():
         path = f"/sys/class/net/{rail.netdev}/mode"

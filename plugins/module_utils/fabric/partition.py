@@ -31,7 +31,6 @@ def plan_partitions(plan: Plan, rails: list[Rail]) -> None:
 
     Raises:
         Refused: an interface of this name has another key, or the kernel would have no such name.
-
     """
     for rail in rails:
         if not rail.parent:

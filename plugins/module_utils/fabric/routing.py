@@ -32,7 +32,6 @@ class Route:
         to: the subnet, or "default".
         gateway: empty for what is on the link.
         on_link: whether the gateway is called reachable, though no subnet holds it.
-
     """
 
     to: str
@@ -58,7 +57,6 @@ def table_of(rail: Rail, base: int) -> int:
 
     Raises:
         Refused: it is the kernel's own.
-
     """
     table = base + rail.index
     if table in KERNELS_TABLES:
@@ -74,7 +72,6 @@ def plan_routing(plan: Plan, routed: list[tuple[Rail, Addressing]]) -> None:
 
     Raises:
         Refused: such a table has routes of other devices.
-
     """
     ours = {rail.netdev for rail, _ in routed}
     for rail, wanted in routed:

@@ -28,7 +28,6 @@ class Pool:
     Args:
         pages: those that the pool keeps, without surplus ones.
         used: those that processes have.
-
     """
 
     numa_node: int
@@ -52,7 +51,6 @@ def numa_nodes(machine: Machine) -> list[int]:
 
     Raises:
         NodeError: the kernel shows none.
-
     """
     text = machine.value(f"{NODES}/has_normal_memory") or machine.value(f"{NODES}/online") or ""
     found: list[int] = []
@@ -86,7 +84,6 @@ def number(machine: Machine, path: str) -> int:
 
     Raises:
         NodeError: it shows none.
-
     """
     text = machine.value(path) or ""
     if not text.isdigit():
@@ -104,7 +101,6 @@ def memory_bytes(machine: Machine, numa_node: int | None = None) -> int:
 
     Raises:
         NotYet: the kernel does not say.
-
     """
     path = "/proc/meminfo" if numa_node is None else f"{NODES}/node{numa_node}/meminfo"
     found = re.search(r"\bMemTotal:\s+(\d+) kB", machine.read(path) or "")
@@ -127,7 +123,6 @@ def resize(machine: Machine, pool: Pool, pages: int) -> None:
 
     Raises:
         NodeError: it gave fewer in spite of all that.
-
     """
     path = f"{pool.directory}/nr_hugepages"
     for attempt in range(ATTEMPTS):

@@ -20,7 +20,6 @@ def doca(machine: Machine) -> dict[int, int]:
 
     Raises:
         Refused: a file of its is not what it writes.
-
     """
     found: dict[int, int] = {}
     for name in machine.names(DOCA):

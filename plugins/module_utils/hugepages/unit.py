@@ -43,7 +43,6 @@ def at_boot(plan: Plan, pools: dict[tuple[int, int], int]) -> None:
 
     Args:
         pools: pages by page size in KiB and NUMA node; none of them for no unit.
-
     """
     enabled = UNIT in plan.machine.names(LINKS)
     if pools:

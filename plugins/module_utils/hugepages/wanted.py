@@ -27,7 +27,6 @@ class Wanted:
         exact: no NUMA node may have another number; else they may differ by one.
         by_kernel: the kernel takes them while it boots, by its command line.
         left_alone: the site asks for none, and they are to stay or are doca-hugepages'.
-
     """
 
     kib: int
@@ -63,7 +62,6 @@ def choose(
 
     Raises:
         Refused: it contradicts itself or the node.
-
     """
     counts, count = arguments[f"per_numa_node_{size}"], arguments[f"count_{size}"]
     nodes = hugetlb.numa_nodes(machine)

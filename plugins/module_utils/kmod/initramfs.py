@@ -32,7 +32,6 @@ class Inside:
         own: text of our modprobe.d file in it; empty for none.
         modules: kernel modules that it carries.
         options: by module, parameter and value that modprobe gives there.
-
     """
 
     file: str
@@ -58,7 +57,6 @@ def images(machine: Machine, own: str) -> list[Image]:
 
     Raises:
         NodeError: one cannot be looked into.
-
     """
     kept = _cache(machine)
     found = []
@@ -94,7 +92,6 @@ def look_inside(machine: Machine, path: str, own: str) -> Inside:
 
     Raises:
         NodeError: there is no program for it, or it fails.
-
     """
     file = _file(machine, path)
     os.makedirs(machine.path(_MEMORY), exist_ok=True)
@@ -112,7 +109,6 @@ def rebuild(machine: Machine, image: Image, own: str) -> Image:
 
     Raises:
         NodeError: it cannot be made; the old one still stands.
-
     """
     if machine.has("update-initramfs"):
         # Makes a new file beside the old one, and renames it.
@@ -131,7 +127,6 @@ def builder(machine: Machine) -> str:
 
     Raises:
         NotYet: there is none.
-
     """
     for program in ("update-initramfs", "dracut"):
         if machine.has(program):

@@ -31,7 +31,6 @@ class Option:
         parameter: likewise.
         value: as it is given.
         file: what gives it.
-
     """
 
     module: str
@@ -50,7 +49,6 @@ def options(machine: Machine, instead: dict[str, str] | None = None) -> list[Opt
 
     Args:
         instead: by file, the text that it is going to have.
-
     """
     given = instead or {}
     found = []
@@ -77,7 +75,6 @@ def info(machine: Machine, module: str, *options: str) -> str:
 
     Raises:
         NotYet: there is no such module.
-
     """
     try:
         return machine.run(["modinfo", *options, module])

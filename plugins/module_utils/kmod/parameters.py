@@ -40,7 +40,6 @@ class Parameter:
         name: likewise.
         kind: its type as modinfo names it; empty if it names none.
         wanted: the value, as modprobe is to give it.
-
     """
 
     module: str
@@ -64,7 +63,6 @@ class Running:
         value: as the kernel shows it.
         path: where it was read.
         writable: whether it can be set while the module is loaded.
-
     """
 
     value: str
@@ -78,7 +76,6 @@ def site_parameters(machine: Machine, given: dict[str, Any]) -> list[Parameter]:
     Raises:
         NotYet: a module is not installed.
         Refused: the installed module lacks a parameter, or its type has no such value.
-
     """
     values: dict[str, dict[str, str]] = {}
     for module, parameters in given.items():
@@ -108,7 +105,6 @@ def running(machine: Machine, parameter: Parameter) -> Running | None:
 
     Raises:
         NodeError: the module is loaded and nothing shows the value.
-
     """
     if not is_loaded(machine, parameter.module):
         return None
@@ -135,7 +131,6 @@ def valid_parameters(machine: Machine, module: str) -> dict[str, str]:
 
     Raises:
         NotYet: there is no such module.
-
     """
     text = modprobe.info(machine, module, "-p")
     found: dict[str, str] = {}

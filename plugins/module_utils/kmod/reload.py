@@ -22,7 +22,6 @@ def obstacle(machine: Machine, module: str, along: Collection[str] = ()) -> str:
 
     Raises:
         NodeError: it is unknown.
-
     """
     holders = machine.names(f"/sys/module/{module}/holders")
     strange = [holder for holder in holders if holder not in along]

@@ -14,7 +14,6 @@ def has_symbol(machine: Machine, name: str) -> bool | None:
 
     Raises:
         NodeError: the list is there and cannot be read.
-
     """
 
     def look() -> bool | None:

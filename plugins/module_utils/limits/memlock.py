@@ -38,7 +38,6 @@ def parse_memlock(text: str) -> Memlock:
 
     Raises:
         Refused: it is no number of KiB, or too little for RDMA.
-
     """
     if text == "unlimited":
         return Memlock(None)

@@ -32,7 +32,6 @@ class Service:
         limits: what it is started with, soft and hard.
         stale: files changed that the service manager has not read.
         drop_ins: the files that add to it.
-
     """
 
     unit: str

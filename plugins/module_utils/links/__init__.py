@@ -31,7 +31,6 @@ class Links:
     Args:
         machine: the node.
         wanted: a manager that the site names, or "auto".
-
     """
 
     def __init__(self, machine: Machine, wanted: str) -> None:
@@ -45,7 +44,6 @@ class Links:
         Raises:
             NotYet: nothing that is known could.
             Refused: several have it, or one that rdmaprov does not know how to tell.
-
         """
         if self.wanted != "auto":
             return self._one(self.wanted)

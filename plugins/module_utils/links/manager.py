@@ -27,7 +27,6 @@ class Addressing:
         table: the routing table of what is sent from the address; 0 for none of its own.
         priority: of the rule that leads there.
         ipoib_mode: datagram or connected; empty to leave IPoIB's mode alone.
-
     """
 
     address: str
@@ -89,7 +88,6 @@ class LinkManager(ABC):
 
     Args:
         machine: the node.
-
     """
 
     name = ""

@@ -70,7 +70,6 @@ class Netplan(LinkManager):
         Raises:
             Refused: NetworkManager is to configure it, and netplan would write it no rule; or
                 its files say nothing of this device alone.
-
         """
         wanted.require_not_mixed(rail, self.name)
         if rail.parent:  # [netplan's YAML reference: it has infiniband-mode alone]
@@ -129,7 +128,6 @@ class Netplan(LinkManager):
 
         Raises:
             Refused: netplan does not take the files that the plan would leave.
-
         """
         changed = _files(plan)
         if changed:
@@ -187,7 +185,6 @@ class Netplan(LinkManager):
 
         Raises:
             Refused: with these files netplan would write nothing, at a boot neither.
-
         """
         asked = f"netplan takes {sorted(texts.items())}"
         return dict(self.machine.ask(asked, lambda: self._try(texts)) or {})

@@ -15,7 +15,6 @@ class Definition:
         name: its name there; a device's, or any where it matches by something else.
         match: what it matches: name, macaddress, driver, of which it may have several.
         set_name: the name that the device is given.
-
     """
 
     section: str

@@ -146,7 +146,6 @@ class Networkd(LinkManager):
 
         Args:
             written: the files that will have changed by then, each with its text; empty for none.
-
         """
         unread = {path: self._text(path) for path in self._files() if not self.has_read(path)}
         unread.update(written)
@@ -225,7 +224,6 @@ class Networkd(LinkManager):
 
         Raises:
             Refused: an admin's file configures other devices too, and comes before ours.
-
         """
         found, own = self.file_in_use(netdev), self.own_file(netdev)
         text = self.machine.read(found) if found else None

@@ -22,7 +22,6 @@ def containers(plan: Plan, kind: str, values: dict[str, str]) -> None:
 
     Raises:
         Refused: there is no enroot, or it would change a value.
-
     """
     for other, path in _FILES.items():
         if other != kind:

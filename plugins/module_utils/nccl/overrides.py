@@ -22,7 +22,6 @@ def overrides(machine: Machine, wanted: dict[str, str], version: tuple[int, int]
     Args:
         wanted: our file's variables with their values.
         version: NCCL's.
-
     """
     logins = _environment(machine.read(ENVIRONMENT) or "")
     said = _different(ENVIRONMENT, logins, wanted)

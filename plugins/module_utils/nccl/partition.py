@@ -19,7 +19,6 @@ def partition_index(machine: Machine, hcas: list[str], key: str) -> str:
     Raises:
         NotYet: the subnet manager has not given a port the key.
         Refused: the text is no key, or no index has it on all ports.
-
     """
     wanted = partition_key(key)
     if wanted is None:

@@ -18,7 +18,6 @@ class Source:
 
     Args:
         installed: the kernels that have the modules.
-
     """
 
     name: str
@@ -55,7 +54,6 @@ def install(machine: Machine, source: Source, kernel: str, again: bool = False) 
 
     Raises:
         NodeError: they cannot be compiled.
-
     """
     what = f"{source.name}/{source.version}"
     force = ["--force"] if again else []

@@ -24,7 +24,6 @@ def text(url: str) -> str:
 
     Raises:
         NodeError: it cannot be read, or is not small.
-
     """
     try:
         with urllib.request.urlopen(_url(url), timeout=TIMEOUT_S) as source:  # noqa: S310
@@ -41,7 +40,6 @@ def file(machine: Machine, url: str, sha256: str, name: str) -> None:
 
     Raises:
         NodeError: it cannot be read or written, or it is another one.
-
     """
     path = machine.path(name)
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -41,7 +41,6 @@ def running_kernel(machine: Machine) -> str:
 
     Raises:
         NodeError: it is unknown.
-
     """
     release = machine.value("/proc/sys/kernel/osrelease")
     if not release:
@@ -72,7 +71,6 @@ def lacking_modules(machine: Machine, kernel: str) -> list[str]:
 
     Raises:
         NodeError: the list of its modules is not there.
-
     """
     listed = machine.read(f"/lib/modules/{kernel}/modules.dep")
     if listed is None:
@@ -95,7 +93,6 @@ def plan_build(plan: Plan, source: str, version: str) -> None:
 
     Raises:
         Refused: its packages have none for one, and cannot compile them.
-
     """
     machine = plan.machine
     known = [each for each in dkms.sources(machine) if each.name == SOURCE]

@@ -25,7 +25,6 @@ class Info:
     Args:
         flavour: "mlnx_ofed" or "doca".
         version: such as 24.10-1.1.4.0, or for doca OFED's own, such as 25.07-0.9.7.
-
     """
 
     flavour: str
@@ -37,7 +36,6 @@ def parse(text: str) -> Info:
 
     Raises:
         ValueError: it is in none of the known shapes.
-
     """
     found = _FORM.fullmatch(text.strip())
     if found is None:
@@ -52,7 +50,6 @@ def read(machine: Machine) -> Info | None:
 
     Raises:
         NodeError: it has one of an unknown version.
-
     """
     if not machine.has("ofed_info"):
         return None

@@ -18,7 +18,6 @@ def fingerprints(text: str) -> list[str]:
 
     Raises:
         ValueError: it is no armored public key, or none of version 4, which apt and rpm take.
-
     """
     found = []
     for block in re.findall(_BLOCK, text.replace("\r", ""), re.S):

@@ -31,7 +31,6 @@ def refuse_unsigned(machine: Machine, what: str) -> None:
 
     Raises:
         Refused: it would not, and the message says what to sign them with, and how.
-
     """
     why = required_by(machine)
     if not why:

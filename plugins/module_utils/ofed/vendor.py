@@ -25,7 +25,6 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
 
     Raises:
         Refused: the site asks for what cannot be, or the kernel would not load them.
-
     """
     source, version = arguments["source"], arguments["version"]
     form, example = _VERSIONS[source]
@@ -79,7 +78,6 @@ def check(machine: Machine, arguments: dict[str, Any]) -> None:
 
     Raises:
         Refused: their flavour or version is another one.
-
     """
     info, source, version = ofed_info.read(machine), arguments["source"], arguments["version"]
     if info is None and source == "doca":

@@ -44,7 +44,6 @@ class Origin:
     Args:
         key_url: where the key is; empty for an archive, which its checksum vouches for.
         archive: URL of an archive; empty for a repository.
-
     """
 
     repository: Repository
@@ -59,7 +58,6 @@ def site_origin(machine: Machine, manager: Manager, arguments: dict[str, Any]) -
 
     Raises:
         Refused: what the site says is not safe, or no place.
-
     """
     _check(arguments)
     sha256 = arguments["package_sha256"].lower()
@@ -106,7 +104,6 @@ def key_problem(text: str | None, fingerprint: str) -> str:
     Args:
         text: of the file; None if there is none.
         fingerprint: of the only key in it; empty for keys of the vendor alone.
-
     """
     if text is None:
         return "absent"
@@ -130,7 +127,6 @@ def candidate(machine: Machine, origin: Origin) -> Iterator[Repository]:
 
     Raises:
         NodeError: it is not the key with the fingerprint; nothing was written.
-
     """
     if not origin.key_url:
         yield origin.repository
@@ -169,7 +165,6 @@ def unpack(machine: Machine, origin: Origin) -> None:
 
     Raises:
         NodeError: the archive is another one, or carries none.
-
     """
     base = f"{STORE}/{origin.sha256}"
     shutil.rmtree(machine.path(base), ignore_errors=True)

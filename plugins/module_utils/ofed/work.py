@@ -20,7 +20,6 @@ class Work:
         tolerate: packages may stay halfway until those steps, which have apt finish them, or remove
             them.
         drop: packages that are to go.
-
     """
 
     add: Callable[[Plan], None]
@@ -48,7 +47,6 @@ def exchange(
 
     Raises:
         Refused: something else would, and nothing was changed.
-
     """
     present = manager.installed()
     remove = [name for name in remove if name in present]  # a repair may have taken some

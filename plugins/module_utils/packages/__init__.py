@@ -20,7 +20,6 @@ def of(machine: Machine) -> Manager:
 
     Raises:
         Refused: it is none that is known here.
-
     """
     if machine.has("dpkg-query") and machine.has("apt-get"):
         return Apt(machine)

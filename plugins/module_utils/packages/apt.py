@@ -118,7 +118,6 @@ class Apt(Manager):
 
         Raises:
             Refused: the packages need what burns it.
-
         """
         words, simulate = _transaction(remove, install), [*_SIMULATE, *_SOLVE, "install"]
         try:

@@ -106,7 +106,6 @@ class Dnf(Manager):
         Raises:
             Refused: the packages need what burns firmware.
             NodeError: dnf cannot do it.
-
         """
         said = self.machine.run([*_PREVIEW, *words])
         if re.search(r"^(Operation aborted|Nothing to do)", said, re.M):
@@ -179,7 +178,6 @@ def parse_offers(text: str, names: list[str]) -> list[Offer]:
 
     Args:
         names: what was asked for; a kernel's package is asked for, and then called, by its version.
-
     """
     found = []
     for line in reversed(text.splitlines()):

@@ -25,7 +25,6 @@ class Package:
 
     Args:
         whole: it was unpacked and configured to the end.
-
     """
 
     name: str
@@ -39,7 +38,6 @@ class Offer:
 
     Args:
         origin: the repository, as the manager calls it.
-
     """
 
     name: str
@@ -55,7 +53,6 @@ class Repository:
         url: where it is.
         key: file with the keys that may sign it; empty for a directory on the node that was
             verified when it was unpacked.
-
     """
 
     url: str
@@ -94,7 +91,6 @@ class Manager(ABC):
             names: the packages that are not whole.
             drop: those of them that are to go in any case.
             tolerate: go on where one cannot be finished, for an installation that follows.
-
         """
 
     @abstractmethod

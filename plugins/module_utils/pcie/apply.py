@@ -26,7 +26,6 @@ def main(machine: Machine, description: str) -> str:
     Raises:
         NodeError: as planning and the steps do, if something is not in effect afterwards, and if a
             rail is not there.
-
     """
     text = machine.read(description)
     if text is None:

@@ -62,7 +62,6 @@ def at_boot(plan: Plan, arguments: dict[str, Any], found: list[rails.Rail]) -> N
 
     Raises:
         Refused: another file sets something else.
-
     """
     _refuse_sysctl(plan, arguments["numa_balancing"])
     described = {name: arguments[name] for name in DESCRIBED}

@@ -29,7 +29,6 @@ def mode(plan: Plan, wanted: str, functions: list[Function]) -> None:
         Refused: this architecture's kernel has no such mode, somebody else sets another one, or the
             node could lose processors.
         NodeError: the kernel was started with the argument and does something else.
-
     """
     if wanted == "keep":
         return

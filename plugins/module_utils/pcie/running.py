@@ -26,7 +26,6 @@ def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
 
     Raises:
         Refused: the node does not have what is wanted, or something else decides it.
-
     """
     before = len(plan.steps)
     by_rail = [(rail, pci.of_rail(plan.machine, rail)) for rail in rails]

@@ -26,7 +26,6 @@ def obstacle(machine: Machine, rails: list[Rail]) -> str:
     Raises:
         NotYet: a driver is not there that decides it.
         NodeError: it is unknown.
-
     """
     for rail in rails:
         if not rail.rdma:
@@ -57,7 +56,6 @@ def gpu_module(machine: Machine) -> tuple[str, str]:
 
     Raises:
         NotYet: it is neither loaded nor installed.
-
     """
     running = machine.read(_VERSION)
     if running is not None:

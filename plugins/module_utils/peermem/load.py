@@ -19,7 +19,6 @@ def reboot_reason(machine: Machine) -> str:
     Raises:
         NotYet: the RDMA drivers take no peer-memory clients. The module would not load, with
             the same error as for other reasons.
-
     """
     if (
         not machine.exists("/sys/module/ib_core")
@@ -40,7 +39,6 @@ def load(machine: Machine) -> None:
 
     Raises:
         NodeError: it does not load; says why, and what to do.
-
     """
     before = set(_log(machine))
     try:
@@ -57,7 +55,6 @@ def _cause(machine: Machine, answer: str, log: str) -> str:
     Args:
         answer: what modprobe said.
         log: what the kernel said meanwhile.
-
     """
     if "disagrees about version of symbol" in log:
         return (

@@ -22,7 +22,6 @@ def persistence(plan: Plan, wanted: str) -> None:
 
     Raises:
         Refused: there is no unit, a boot may not start it, or its command has another form.
-
     """
     machine = plan.machine
     if wanted != "on" or not pci.gpus(machine, (pci.NVIDIA,)):

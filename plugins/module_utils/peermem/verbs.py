@@ -22,7 +22,6 @@ def dmabuf_obstacle(device: str) -> str:
     Raises:
         NotYet: there is no such device, or no libibverbs.
         NodeError: the device cannot be asked.
-
     """
     library = _library()
     if not hasattr(library, "ibv_reg_dmabuf_mr"):

@@ -40,7 +40,6 @@ def plan_congestion(plan: Plan, netdev: str, wanted: Description) -> None:
 
     Raises:
         Refused: the site wants a parameter that cannot be set here.
-
     """
     machine = plan.machine
     for name in wanted.dcqcn:

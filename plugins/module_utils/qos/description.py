@@ -27,7 +27,6 @@ class Description:
         priority_buffer: buffers of those priorities that have one of ours.
         ecn: whether congestion control is on for each priority.
         dcqcn: parameters by their names in the kernel's cc_params.
-
     """
 
     backend: str
@@ -56,7 +55,6 @@ def describe(arguments: dict[str, Any]) -> Description:
 
     Raises:
         Refused: they contradict each other, or no port could be like that.
-
     """
     exceptions = _map(arguments, "dscp_priorities", DSCPS, PRIORITIES)
     classes = _map(arguments, "priority_tc", PRIORITIES, PRIORITIES)

@@ -27,7 +27,6 @@ class Link:
 
     Args:
         netdev: the port's network device.
-
     """
 
     def __init__(self, machine: Machine, netdev: str) -> None:
@@ -45,7 +44,6 @@ class Link:
 
         Raises:
             NodeError: it does not come back.
-
         """
         if not self._was_up:
             return

@@ -23,7 +23,6 @@ def parse(text: str, netdev: str) -> Seen:
 
     Raises:
         NodeError: it did not print what is known of it, or not all.
-
     """
     lines = [line.strip() for line in text.splitlines()]
     trust = _value(lines, "Priority trust state:", "dscp|pcp", netdev)

@@ -23,7 +23,6 @@ def plan_netdevs(plan: Plan, netdevs: list[str], wanted: Description) -> None:
 
     Raises:
         NotYet: a port has no DCB although it could, or nothing but an RDMA device is missing.
-
     """
     marked: list[str] = []
     missing = ""

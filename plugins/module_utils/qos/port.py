@@ -37,7 +37,6 @@ class Aspect:
         undo: those that make it again what was seen.
         negotiated: DCBX of the firmware decides it.
         flaps: the driver takes the link down and up for it.
-
     """
 
     setting: str
@@ -54,7 +53,6 @@ def plan_port(plan: Plan, netdev: str, wanted: Description) -> bool:
     Raises:
         NotYet: the tools are not installed.
         Refused: the firmware agreed with the switch on something else, and may.
-
     """
     backend = choose(plan.machine, netdev, wanted)
     seen = backend.read(netdev)

@@ -33,7 +33,6 @@ def apply(machine: Machine, netdev: str) -> list[str]:
 
     Raises:
         NodeError: it is not described, or does not become so.
-
     """
     path = description_of(netdev)
     text = machine.read(path)
@@ -57,7 +56,6 @@ def main(arguments: list[str], machine: Machine, patience_s: float = PATIENCE_S)
 
     Returns:
         The program's exit code: 1 if one differs from its description.
-
     """
     # systemd ends it so; an incomplete change must be left in order.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

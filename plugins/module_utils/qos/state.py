@@ -22,7 +22,6 @@ class Seen:
         percent: each class's share; of no meaning where it is not served by ets.
         classes: each priority's traffic class.
         priority_buffer, buffer_bytes: receive buffers; None if the port does not show them.
-
     """
 
     host: bool
@@ -49,7 +48,6 @@ class Backend(Protocol):
 
         Raises:
             NodeError: it is unknown.
-
         """
 
     def control(self, netdev: str, host: bool) -> list[list[str]]:
@@ -57,7 +55,6 @@ class Backend(Protocol):
 
         Raises:
             Refused: this tool cannot.
-
         """
 
     def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[list[str]]:
@@ -86,7 +83,6 @@ def eight(values: list[int], what: str) -> tuple[int, ...]:
 
     Raises:
         NodeError: the tool shows fewer.
-
     """
     if len(values) < 8:
         raise NodeError(f"{what}: {len(values)} values, expected 8")

@@ -27,7 +27,6 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     Raises:
         Refused: the node does not fit.
         NotYet: a rail's device is not there.
-
     """
     plan = Plan(machine)
     rails = find(machine, arguments["rails"])

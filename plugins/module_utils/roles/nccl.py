@@ -40,7 +40,6 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     Raises:
         NotYet: a rail has no RDMA device, or that has no GID, yet.
         Refused: a value cannot be, or would not be read as it is written.
-
     """
     plan = Plan(machine)
     version = _version(arguments["version"])

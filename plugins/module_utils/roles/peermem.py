@@ -29,7 +29,6 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     Raises:
         NotYet: a driver is not there.
         Refused: the node cannot do it that way.
-
     """
     plan = Plan(machine)
     persistence(plan, arguments["gpu_persistence"])

@@ -21,7 +21,6 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     Raises:
         NotYet: a port is not there.
         Refused: a manager runs that is not the site's, or a setting cannot be.
-
     """
     plan = Plan(machine)
     hosts = tuple(arguments["hosts"])

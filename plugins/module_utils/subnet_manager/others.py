@@ -26,7 +26,6 @@ class Allowed:
     Args:
         hosts: the site's hosts with a manager.
         guids: of ports of other managers that the site accepts.
-
     """
 
     hosts: tuple[str, ...]
@@ -40,7 +39,6 @@ class Other:
     Args:
         priority: None if it was not asked for it.
         is_master: whether it said so itself.
-
     """
 
     lid: int
@@ -54,7 +52,6 @@ def master(machine: Machine, port: Port) -> Other | None:
 
     Raises:
         NodeError: the port cannot be asked.
-
     """
     try:
         said = machine.run(["sminfo", *port.options])
@@ -82,7 +79,6 @@ def refuse_strangers(
 
     Raises:
         Refused: a manager is none that the site names.
-
     """
     found = master(machine, port)
     if found is None:

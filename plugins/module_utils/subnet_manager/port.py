@@ -22,7 +22,6 @@ class Port:
         device: the RDMA device.
         number: of the port on it, as the tools count.
         guid: the port's GUID.
-
     """
 
     rail: int
@@ -42,7 +41,6 @@ def find(machine: Machine, described: list[dict[str, Any]], index: int) -> Port:
     Raises:
         NotYet: its device is not there.
         Refused: there is no such rail, or it is no port of InfiniBand.
-
     """
     if index >= len(described):
         raise Refused(

@@ -38,7 +38,6 @@ class Settings:
         partitions: lines of a partition file, which count before the keys.
         keys: partition keys; the highest bit is full membership.
         lines: settings of opensm.conf by name.
-
     """
 
     engines: tuple[str, ...]
@@ -100,7 +99,6 @@ def parse(arguments: dict[str, Any]) -> Settings:
 
     Raises:
         Refused: a value is not in opensm's form.
-
     """
     lines = {
         "sminfo_polling_timeout": str(arguments["polling_timeout_ms"]),
@@ -124,7 +122,6 @@ def guid(text: str, variable: str) -> int:
 
     Raises:
         Refused: the text is no GUID.
-
     """
     if not _GUID.fullmatch(text):
         raise Refused(f"{variable}: '{text}' is no GUID; write it as '0x' and up to 16 digits")

@@ -53,7 +53,6 @@ class Unit:
         is_enabled: a boot starts it.
         process: its main process, 0 if there is none.
         is_stale: its file changed, and the service manager has not read it.
-
     """
 
     name: str
@@ -75,7 +74,6 @@ def text(port: Port, digest: str) -> str:
     Args:
         digest: of its configuration. A process has it in its environment, and the port's GUID, so
             that it is known whether it was started with what the files say now.
-
     """
     return HEADER + _TEXT.format(
         rail=port.rail,

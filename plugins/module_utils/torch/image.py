@@ -18,7 +18,6 @@ def image(plan: Plan, tool: str, name: str) -> None:
     Raises:
         Refused: it is not pinned, or the tool is not there.
         NodeError: the tool cannot tell.
-
     """
     if tool not in ("docker", "podman"):
         raise Refused(

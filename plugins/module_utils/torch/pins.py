@@ -22,7 +22,6 @@ class Pin:
         version: what it must be.
         line: what pip reads.
         hashed: whether the line has digests.
-
     """
 
     name: str
@@ -44,7 +43,6 @@ def parse(lines: list[str], variable: str) -> list[Pin]:
 
     Raises:
         Refused: a line is not a pin, a package is listed twice, or only some have digests.
-
     """
     found: dict[str, Pin] = {}
     for line in lines:

@@ -39,7 +39,6 @@ def interpreter(plan: Plan, python: str, pins: list[Pin]) -> None:
 
     Raises:
         Refused: it is not there, or has something else.
-
     """
     if not plan.machine.exists(python):
         raise Refused(
@@ -76,7 +75,6 @@ def prove(machine: Machine, python: str, pins: list[Pin]) -> None:
 
     Raises:
         NodeError: it cannot be imported, or is not what its metadata says.
-
     """
     found = _right_versions(machine, python, pins)
     seen = _run(machine, python, _IMPORT, [], IMPORT_TIMEOUT_S).split("\n")[-1]

@@ -26,7 +26,6 @@ class Source:
     Args:
         index_url: empty for pip's own.
         wheelhouse: a directory with all wheels, in place of an index; empty for none.
-
     """
 
     index_url: str
@@ -38,7 +37,6 @@ def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source
 
     Raises:
         Refused: something else is in its place, or it cannot be made.
-
     """
     machine = plan.machine
     access = machine.access(directory)

@@ -56,7 +56,6 @@ class Gate:
         words: the last word of `validate` about each node; None if it does not matter.
         known: stages of an interrupted run, which are not done again.
         on_report: is called with all reports as a stage ends.
-
     """
 
     nodes: tuple[Node, ...]
@@ -76,7 +75,6 @@ class Gate:
 
         Raises:
             UsageError: there are fewer than two nodes.
-
         """
         names = tuple(node.name for node in self.nodes)
         if len(names) < 2:
@@ -101,7 +99,6 @@ class StageRun:
     Attributes:
         nodes: those that no stage has left out.
         site: what is known of them; None until the preflight has passed.
-
     """
 
     gate: Gate

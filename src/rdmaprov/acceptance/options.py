@@ -21,7 +21,6 @@ def parse_duration(text: str, option: str = "--soak") -> float:
 
     Raises:
         UsageError: it is no time, or longer than a week.
-
     """
     if not text:
         return 0.0
@@ -46,7 +45,6 @@ class Options:
         soak_s: seconds of a soak at the end; 0 for none.
         keep_going: go on without the nodes that a stage found bad; else stop after it.
         cross_rail: test paths from each rail to the others, too.
-
     """
 
     backend: str = "auto"

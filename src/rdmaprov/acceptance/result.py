@@ -52,7 +52,6 @@ class GateResult:
         interrupted: whether the user stopped it.
         stages: those that ended, in order.
         details: all that stages measured, by the key of results.json (`detail` of stages.TABLE).
-
     """
 
     nodes: tuple[str, ...]

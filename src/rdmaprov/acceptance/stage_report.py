@@ -24,7 +24,6 @@ class Stage:
         drops: whether a node that it finds bad is left out of the later stages.
         keeps_ranks: whether its ranks stay for the next stage, if that keeps ranks too.
         detail: the key of results.json that has all it measured; empty if `numbers` do.
-
     """
 
     name: str
@@ -62,7 +61,6 @@ def parse_stages(text: str) -> tuple[str, ...]:
 
     Raises:
         UsageError: there is no such stage.
-
     """
     if not text:
         return USUAL
@@ -92,7 +90,6 @@ class StageNumber:
         what: the name of the number.
         gb_s: the rate, in GB/s.
         least_gb_s: what it had to be; 0 where it was only compared, or judged with others.
-
     """
 
     what: str
@@ -115,7 +112,6 @@ class StageReport:
         intra_node_gb_s: bus bandwidth of an all-reduce inside the slowest good node; 0: unknown.
         numbers: what it measured.
         detail: all that it measured, as results.json has it; None if it had nothing to measure.
-
     """
 
     name: str
@@ -173,7 +169,6 @@ def stage_from(kept: Mapping[str, Any]) -> StageReport:
 
     Raises:
         KeyError, TypeError, ValueError: it is not of that shape.
-
     """
     if kept["name"] not in STAGES or kept["state"] not in _STATES:
         raise ValueError(f"{kept['name']!r} is no stage of this version")
@@ -203,7 +198,6 @@ def leave_out(findings: list[Finding], nodes: tuple[str, ...]) -> dict[str, str]
     Args:
         findings: of a stage.
         nodes: those that took part in it.
-
     """
     found: dict[str, str] = {}
     for each in findings:

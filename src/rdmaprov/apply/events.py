@@ -75,7 +75,6 @@ class NodeEvent:
         message: why it failed, on one line.
         seconds: the duration of the task.
         written: the files that the task's role wrote in this run, as results.json has them.
-
     """
 
     kind: str

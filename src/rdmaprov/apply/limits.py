@@ -34,7 +34,6 @@ def parse_share(option: str, text: str, least: int) -> Share:
 
     Raises:
         UsageError: it is not N or N%, or out of range.
-
     """
     found = re.fullmatch(r"([0-9]{1,6})(%?)", text.strip())
     if found is not None:

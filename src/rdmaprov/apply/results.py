@@ -20,7 +20,6 @@ class ProbeResult:
             matches the site.
         survey: the node's state, if the probe read it.
         warnings: settings that work against a role and that no role changes.
-
     """
 
     why: str
@@ -59,7 +58,6 @@ class NodeResult:
         seconds: the duration of its tasks.
         probed: whether the probe verified that it matches the site, so that Ansible did not run.
         not_proven: why the probe did not verify it; empty if there was no probe.
-
     """
 
     name: str

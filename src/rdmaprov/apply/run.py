@@ -44,7 +44,6 @@ class ApplyRequest:
         waivers: the problems of the site that it accepts, for results.json.
         is_part: whether the nodes are fewer than the limit selects.
         reverts: the name of the run that revert takes back.
-
     """
 
     verb: str
@@ -120,7 +119,6 @@ class Run:
 
         Raises:
             AnsibleFailed: Ansible failed, and not because of a node.
-
         """
         if not self._nodes:
             return self.results_so_far(interrupted=False)

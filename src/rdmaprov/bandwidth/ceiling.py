@@ -23,7 +23,6 @@ class Algorithm:
         traffic: what the busiest node sends to others, as a share of S, for a fabric.
         why: where that share comes from.
         reduces: whether the NVLink switches reduce inside the node.
-
     """
 
     name: str

@@ -21,7 +21,6 @@ def sentences(fabric: Fabric, algorithm: str, least: str, size_bytes: int) -> st
         algorithm: what NCCL took; `auto` if it is not known.
         least: the algorithm that the floor is of.
         size_bytes: of the message.
-
     """
     return " ".join(_sentences(fabric, algorithm, least, size_bytes))
 

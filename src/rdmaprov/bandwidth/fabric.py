@@ -54,7 +54,6 @@ def parse_slot(text: str) -> Slot:
 
     Raises:
         FabricError: the text means none.
-
     """
     generation, _, lanes = text.partition("x")
     if generation in {"3", "4", "5", "6"} and lanes in {"1", "2", "4", "8", "16"}:
@@ -83,7 +82,6 @@ class Fabric:
         intra_node_gb_s: bus bandwidth of an all-reduce inside one node, measured or from its GPUs;
             None: not known, so it limits nothing.
         intra_node_by: the algorithm of that all-reduce; empty if it is not known.
-
     """
 
     nodes: int
@@ -155,7 +153,6 @@ def check_fabric(fabric: Fabric) -> Fabric:
 
     Raises:
         FabricError: a number is outside its bounds, or no data leaves an NVLink domain.
-
     """
     for attribute, (option, low, high) in _BOUNDS.items():
         value = getattr(fabric, attribute)

@@ -71,7 +71,6 @@ def derive(
 
     Raises:
         FabricError: numbers that no fabric has, or a site's floor above the ceiling.
-
     """
     check_fabric(fabric)
     top = ring_gb_s(fabric) if algorithm == "auto" else _ceiling(fabric, algorithm)
@@ -125,7 +124,6 @@ def judge(
 
     Raises:
         FabricError: the measurement is not a number of GB/s.
-
     """
     algorithm = algorithm or floor.algorithm
     start = _start(fabric, floor)

@@ -30,7 +30,6 @@ class Floor:
         reason: why the site demands less; empty if it does not.
         algorithm: what NCCL took; `auto` if it is not known.
         candidates: the algorithms of which the floor is the least.
-
     """
 
     ceiling_gb_s: float
@@ -53,7 +52,6 @@ class Judgement:
         sentence: all of it in one line.
         likely_causes: what explains the number, the sharpest first; none if it is healthy.
         notes: what the number alone does not show.
-
     """
 
     floor: Floor

@@ -61,7 +61,6 @@ def intra_node(names: Collection[str], slot: Slot) -> IntraNode | None:
     Args:
         names: of the GPUs, as nvidia-smi prints them.
         slot: the PCIe slot of a GPU.
-
     """
     known = [found for name in set(names) if (found := _published(name, slot))]
     return min(known, key=lambda found: found.gb_s, default=None)

@@ -76,7 +76,6 @@ def read(path: Path) -> tuple[Measurement, ...]:
 
     Raises:
         HistoryError: another line is not a result.
-
     """
     try:
         lines = read_whole(path, _MOST_BYTES).decode().split("\n")

@@ -24,7 +24,6 @@ def high(values: Mapping[str, float], least_ratio: float, least: float = 0.0) ->
         values: by name.
         least_ratio: factor above the others' median.
         least: difference from the others' median, in the values' unit.
-
     """
     if len(values) < 2:
         return {}

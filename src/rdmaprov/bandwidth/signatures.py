@@ -28,7 +28,6 @@ class Signature:
         left: lowest and highest share of the ceiling that is left, for a fabric and an algorithm.
         check: what distinguishes it from the others.
         source: where the share comes from.
-
     """
 
     id: str

@@ -23,7 +23,6 @@ def site_fabric(
 
     Raises:
         FabricError: the site does not say enough.
-
     """
     links = [float(node.link_gbps(rail)) for node in nodes for rail in node.compute_rails]
     over = [float(node.get("fabric_oversubscription") or 1.0) for node in nodes]

@@ -18,7 +18,6 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
     Raises:
         UsageError: it means none.
-
     """
     first, separator, last = text.partition(":")
     low = _parse_bytes(text, first)

@@ -59,7 +59,6 @@ class Terms:
         is_left: whether nodes keep their part.
         drains: how many nodes their health check drains at most.
         keys_of: returns for each node the host keys that ssh knows of it, or why there are none.
-
     """
 
     site: Path
@@ -81,7 +80,6 @@ class Issued:
     Attributes:
         lines: for the user.
         problems: what of it was asked for and is missing.
-
     """
 
     lines: list[str] = field(default_factory=list)
@@ -92,7 +90,6 @@ class Issued:
 
         Raises:
             CertificateIncomplete: with the first of it.
-
         """
         if self.problems:
             hint = "The fleet passed. Remove the cause, then run the same command again."
@@ -106,7 +103,6 @@ def issue(
 
     Raises:
         OSError: it cannot be written.
-
     """
     made = Issued()
     if lacking := [node.name for node in terms.nodes if not _identity(result, node.name)]:

@@ -31,7 +31,6 @@ def host_keys(fleet: Fleet, launcher: str, password: str) -> HostKeys:
         fleet: the site's.
         launcher: who starts what is asked of nodes; only ssh verifies a host key.
         password: of sudo, typed by the user.
-
     """
 
     def keys_of(names: Sequence[str]) -> Mapping[str, list[str] | str]:
@@ -62,7 +61,6 @@ def known_keys(target: Target) -> list[str]:
 
     Raises:
         NoHostKey: ssh does not know any.
-
     """
     if not target.address:
         raise NoHostKey("it is reached without ssh")

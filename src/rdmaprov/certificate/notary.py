@@ -28,7 +28,6 @@ def countersign(
         connection: to the nodes.
         texts: that each node signs.
         keys: the host keys that the controller knows of each; none is no reason to ask.
-
     """
     asked = {
         name: {"verb": "countersign", "text": text, "keys": keys[name], "namespace": NODE}
@@ -63,7 +62,6 @@ def leave(
         connection: to the nodes.
         entries: what each countersigned.
         drains: how many nodes the health check drains at most.
-
     """
     programs = {
         path: node_script(_PROGRAMS / name).decode()

@@ -20,7 +20,6 @@ def read_certificate(path: Path) -> tuple[bytes, dict[str, Any]]:
 
     Raises:
         UsageError: it cannot be read, or is no in-toto statement.
-
     """
     data = _read(path, MOST_BYTES)
     try:
@@ -38,7 +37,6 @@ def read_signature(path: Path) -> bytes | None:
 
     Raises:
         UsageError: it cannot be read.
-
     """
     beside = path.with_name(f"{path.name}.sig")
     return _read(beside, _MOST_SIGNATURE) if beside.exists() else None

@@ -16,7 +16,6 @@ def node_digest(node: Node, hide: Callable[[Any], Any]) -> str:
     Args:
         node: of the site.
         hide: returns data without secrets; nobody can try passwords against the digest.
-
     """
     values = dict(sorted(node.values.items()))
     return digest(hide(json.loads(json.dumps(values, default=str))))

@@ -28,7 +28,6 @@ def site_objections(
         connection: to them.
         hide: returns data without secrets.
         keys_of: returns for each node the host keys that ssh knows of it, or why there are none.
-
     """
     named = predicate["nodes"]
     known = {node.name: node for node in nodes if node.name in named}

@@ -33,7 +33,6 @@ def sign(data: bytes, key: Path, namespace: str) -> bytes:
 
     Raises:
         NotSigned: ssh-keygen cannot use the key.
-
     """
     done = _ask(["sign", "-q", "-f", str(key), "-n", namespace], data)
     if done.returncode or not done.stdout:
@@ -46,7 +45,6 @@ def require_key(key: Path) -> None:
 
     Raises:
         UsageError: that fails.
-
     """
     try:
         sign(b"rdmaprov\n", key, OPEN_NAMESPACE)
@@ -65,7 +63,6 @@ def signer_of(data: bytes, signature: bytes, namespace: str) -> str:
 
     Raises:
         NotSigned: the signature is not of this data.
-
     """
     with _file(signature) as path:
         done = _ask(["check-novalidate", "-n", namespace, "-s", path], data)
@@ -80,7 +77,6 @@ def principal_of(data: bytes, signature: bytes, namespace: str, allowed: Path) -
 
     Raises:
         NotSigned: it has that key not, or not for this namespace and time.
-
     """
     with _file(signature) as path:
         done = _ask(["find-principals", "-s", path, "-f", str(allowed)], b"")
@@ -143,7 +139,6 @@ def _ask(words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes
 
     Raises:
         NotSigned: it does not run.
-
     """
     try:
         return subprocess.run(

@@ -61,7 +61,6 @@ def node_text(predicate: Mapping[str, Any], name: str, shared: Mapping[str, str]
         predicate: of the certificate.
         name: the node's.
         shared: its `sections`.
-
     """
     return canonical(
         {
@@ -85,6 +84,5 @@ def parse_time(text: str) -> datetime:
 
     Raises:
         ValueError: it means none.
-
     """
     return datetime.strptime(text, _TIME).replace(tzinfo=UTC)

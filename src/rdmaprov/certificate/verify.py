@@ -32,7 +32,6 @@ class Verification:
         signer: who signed it, as the file of allowed signers has it; empty if that is not known.
         key: the fingerprint of the key; empty without a signature that is of this file.
         objections: what is wrong or unknown.
-
     """
 
     statement: Mapping[str, Any]
@@ -51,7 +50,6 @@ def verify(path: Path, allowed: Path | None, now: datetime) -> Verification:
 
     Raises:
         UsageError: a file cannot be read, or is no certificate.
-
     """
     data, statement = read_certificate(path)
     signer, key, found = _operator(data, read_signature(path), allowed)

@@ -35,7 +35,6 @@ def certificate_terms(
 
     Raises:
         UsageError: the key cannot sign; better now than when all is measured.
-
     """
     first = ready.fleet.nodes[0]
     named = str(first.get("fabric_certificate_key") or "")

@@ -134,7 +134,6 @@ def run_gate(
         key: signs the certificate; None for the site's.
         is_left: whether nodes get their part of it, even if the site does not ask for that.
         json_file: for the user, if that was asked.
-
     """
     with RunDirectory("accept", ready.mask, log="ranks.jsonl") as directory:
         same = identity(ready.fleet.site, ready.nodes, options)

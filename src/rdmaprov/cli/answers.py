@@ -78,7 +78,6 @@ def require_answers(context: click.Context) -> None:
 
     Raises:
         UsageError: something is wrong.
-
     """
     refused: dict[str, str] = context.meta.get(_REFUSED, {})
     if not refused:

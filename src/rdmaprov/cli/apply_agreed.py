@@ -32,7 +32,6 @@ class Agreement:
         asks: whether the user is asked.
         json_file: for the user, if that was asked.
         reverts: the run that is taken back; empty for apply.
-
     """
 
     ready: session.Prepared

@@ -37,7 +37,6 @@ class Rolling:
         roles: names of the roles; empty for all.
         variables: of the playbook, such as the policy of reboots.
         lock_wait_s: seconds to wait for another run that holds a node.
-
     """
 
     site: Path
@@ -149,7 +148,6 @@ class Rolled:
         end: how the last one ended.
         stopped: its nodes, if it stopped.
         left: nodes of the batches that did not begin.
-
     """
 
     end: Stopped

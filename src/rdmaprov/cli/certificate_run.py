@@ -32,7 +32,6 @@ def verify_file(
 
     Raises:
         UsageError: the file is no certificate.
-
     """
     found = verify_certificate(file, allowed, datetime.now(UTC))
     objections = list(found.objections)
@@ -95,7 +94,6 @@ def check_node(site: Path, name: str, passwords: PasswordOptions) -> int:
     Raises:
         UsageError: the name is no node's.
         UnreachableError: the node gave no answer.
-
     """
     with session.prepare(site, name, None, passwords) as ready:
         if ready.nodes != (name,):

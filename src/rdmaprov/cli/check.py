@@ -124,7 +124,6 @@ def read(
 
     Raises:
         SiteError: there is no site, or the limit matches no node.
-
     """
     from rdmaprov import contract
     from rdmaprov.inventory import load_site

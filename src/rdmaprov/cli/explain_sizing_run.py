@@ -47,7 +47,6 @@ def answer(given: Given, as_json: bool) -> Iterator[str]:
 
     Raises:
         UsageError: options are missing, or no job or fabric has such numbers.
-
     """
     _refuse_unused(given)
     asked = _questions(given)

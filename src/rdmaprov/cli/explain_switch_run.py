@@ -128,7 +128,6 @@ def explain_switch(
 
     Raises:
         UsageError: no path is given, or one has no file.
-
     """
     if commands is not None:
         click.echo("\n".join(command_lines(commands)))

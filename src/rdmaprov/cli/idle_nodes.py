@@ -28,7 +28,6 @@ def select_idle(ready: Prepared) -> Prepared:
     Raises:
         UsageError: the site has no scheduler.
         SchedulerError: no node is idle, or the scheduler does not answer.
-
     """
     return _select(ready, _scheduler(ready))
 
@@ -44,7 +43,6 @@ def hold_idle(ready: Prepared, site: Path, seconds: float) -> Iterator[Prepared]
     Raises:
         UsageError: the site has no scheduler that can reserve nodes.
         SchedulerError: no node is idle, or the scheduler does not answer.
-
     """
     scheduler = _scheduler(ready)
     if isinstance(scheduler, OwnPrograms):

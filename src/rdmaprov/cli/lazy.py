@@ -15,7 +15,6 @@ class LazyGroup(click.Group):
 
     Args:
         table: command → "module:attribute", in the order of the help.
-
     """
 
     def __init__(self, *args: Any, table: Mapping[str, str], **attributes: Any) -> None:  # noqa: ANN401 - click's
@@ -31,7 +30,6 @@ class LazyGroup(click.Group):
 
         Raises:
             NoSuchCommand: there is none of that name; with the names that are near.
-
         """
         if cmd_name not in self.table:
             if ctx.resilient_parsing or cmd_name.startswith("-"):

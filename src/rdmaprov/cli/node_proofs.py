@@ -33,7 +33,6 @@ def apply_nodes(
         roles: names of the roles; empty for all.
         variables: of the playbook.
         agreed: how far to go; None for all that the site asks for.
-
     """
     limit = ",".join(ready.nodes)
     request = ApplyRequest(
@@ -56,7 +55,6 @@ def validate_nodes(site: Path, ready: session.Prepared, *options: str) -> StepOu
     Args:
         ready: the part.
         options: pytest's, such as the name of a file of the suite.
-
     """
     limit = ",".join(ready.nodes)
     request = ValidateRequest(site, limit, None, ("-q", *options), ready.arguments, ready.waivers)
@@ -74,7 +72,6 @@ def outcome_of_run(code: ExitCode, text: str) -> StepOutcome:
 
     Raises:
         KeyboardInterrupt: the user stopped it.
-
     """
     if code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt

@@ -19,7 +19,6 @@ def refuse_empty(context: click.Context, option: click.Parameter, value: str | N
 
     Raises:
         click.BadParameter: it is; without the option the verb would take everything.
-
     """
     given = option.name and context.get_parameter_source(option.name)
     if value is not None and not value.strip(" ,") and given is ParameterSource.COMMANDLINE:
@@ -50,7 +49,6 @@ def site_or_record(site: Path | None, record_file: Path | None, **others: object
 
     Raises:
         UsageError: both are given, or neither, or an option that a record has no use for.
-
     """
     if site is None and record_file is None:
         raise UsageError("no SITE given", "Pass the inventory directory, or --record FILE.")

@@ -30,7 +30,6 @@ def password_pipe(path: Path, password: str) -> Iterator[Path]:
     Args:
         path: does not exist yet; in a directory of this user alone.
         password: without the end of the line.
-
     """
     os.mkfifo(path, 0o600)
     ended = threading.Event()
@@ -87,7 +86,6 @@ class Passwords:
         arguments: for ansible-playbook, and for the suite's pytest.
         secrets: the passwords that the user typed.
         become: the sudo password, if the user typed it.
-
     """
 
     vault: Path | None

@@ -110,7 +110,6 @@ def publish_last(tell: Callable[[Missed], list[str]], show: Callable[[str], obje
     Args:
         tell: does it; is given the errors of files to fill, and returns lines.
         show: prints a line.
-
     """
     context = click.get_current_context(silent=True)
     if context is not None and any(publish_targets().values()):
@@ -150,7 +149,6 @@ def publish_run(run: Path, missed: Missed) -> list[str]:
 
     Args:
         missed: gets the error of a file that cannot be written.
-
     """
     from rdmaprov.history.answer import read_history
     from rdmaprov.history.index import Index

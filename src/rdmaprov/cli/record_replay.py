@@ -50,7 +50,6 @@ def plan_record(
 
     Raises:
         RecordError: it is no record.
-
     """
     record = read_record(file)
     with _prepare(site, record, json_file, passwords) as ready:
@@ -82,7 +81,6 @@ def validate_record(
 
     Raises:
         RecordError: it is no record.
-
     """
     record = read_record(file)
     with _prepare(site, record, json_file, passwords) as ready:

@@ -46,7 +46,6 @@ def record_node(
         UsageError: the limit matches several nodes.
         NotRecorded: only Ansible knows the arguments of a role.
         UnreachableError: the node gave no answer that can be used.
-
     """
     with session.prepare(site, limit, None, passwords) as ready:
         if len(ready.nodes) > 1:

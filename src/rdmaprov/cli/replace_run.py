@@ -143,7 +143,6 @@ def return_nodes(
 
     Raises:
         UsageError: a node or a witness is none of the site's, or a fingerprint or size is none.
-
     """
     names = tuple(dict.fromkeys(nodes))
     keys = allowed_keys(host_keys, names)
@@ -216,7 +215,6 @@ def allowed_keys(texts: tuple[str, ...], nodes: tuple[str, ...]) -> dict[str, st
 
     Raises:
         UsageError: one is no fingerprint, or does not say which of several nodes it is of.
-
     """
     keys: dict[str, str] = {}
     for text in texts:

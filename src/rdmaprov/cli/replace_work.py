@@ -27,7 +27,6 @@ class Asked:
         witnesses: how many, or which; empty for the default.
         sizes: bytes of the messages to measure with; empty for all that fit.
         wait_s: seconds to wait for another run that holds a node.
-
     """
 
     site: Path
@@ -50,7 +49,6 @@ class Work:
         journal: what was proven.
         machines: by node, what tells its machine from another one.
         facts: by node, what the machine is made of.
-
     """
 
     asked: Asked
@@ -79,7 +77,6 @@ class Work:
 
         Raises:
             UsageError: the name is none of the site's other nodes.
-
         """
         for name in parse_witnesses(self.asked.witnesses)[0]:
             if name not in self.ready.nodes or name in self.asked.nodes:
@@ -94,7 +91,6 @@ class Work:
 
         Raises:
             SchedulerError: nobody knows which nodes are idle.
-
         """
         named, count = parse_witnesses(self.asked.witnesses)
         others = [name for name in self.ready.nodes if name not in self.asked.nodes]
@@ -111,7 +107,6 @@ def parse_witnesses(text: str) -> tuple[tuple[str, ...], int | None]:
 
     Raises:
         UsageError: the number is less than one.
-
     """
     if not text:
         return (), None

@@ -77,7 +77,6 @@ def _run_of(run: str, site: Path) -> tuple[str, Mapping[str, str] | None]:
 
     Raises:
         UsageError: it is no run of apply on this site.
-
     """
     path = next((each for each in (Path(run), Path(RUNS, run)) if each.is_dir()), Path(run))
     name = path.resolve().name

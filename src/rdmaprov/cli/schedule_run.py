@@ -72,7 +72,6 @@ class ScheduledVerb:
         user: who runs it.
         directory: its working directory.
         environment: variables that it needs.
-
     """
 
     verb: str
@@ -87,7 +86,6 @@ class ScheduledVerb:
 
         Raises:
             UsageError: a word has what a unit cannot hold.
-
         """
         words = (*self.argv, str(self.directory), self.when, site, self.user)
         for word in (*words, *self.environment.values()):
@@ -121,7 +119,6 @@ def quote(word: str, *, command: bool = False) -> str:
 
     >>> quote('/srv/50% "new"/site')
     '"/srv/50%% \\"new\\"/site"'
-
     """
     if _PLAIN.fullmatch(word):
         return word
@@ -158,7 +155,6 @@ def write_units(
 
     Raises:
         UsageError: a time is none, the vault's password would be asked for, or a unit differs.
-
     """
     if vault["ask_vault_pass"]:
         raise UsageError("a timer cannot ask for a password", "Pass --vault-password-file")

@@ -42,7 +42,6 @@ def known_roles(text: str) -> tuple[str, ...]:
 
     Raises:
         UsageError: one does not exist.
-
     """
     there = role_names()
     named = tuple(dict.fromkeys(word for word in text.replace(",", " ").split() if word))
@@ -62,7 +61,6 @@ class Prepared:
         mask: hides its secrets.
         screen: shows the run.
         waivers: the problems that it accepts, for results.json.
-
     """
 
     fleet: Fleet
@@ -95,7 +93,6 @@ def check_site(
     Raises:
         click.exceptions.Exit: the site has problems; prints them as `check` does.
         SiteError: there is no site, or no node in it.
-
     """
     fleet, found, waived = read(site, limit, given.vault)
     mask = Mask([*fleet.secrets(), *given.secrets])
@@ -148,7 +145,6 @@ def finish(
 
     Raises:
         NotWritten: a file of the run cannot be written.
-
     """
     text = run.write(results)
     if results.interrupted:
@@ -176,7 +172,6 @@ def conclude(
 
     Raises:
         NotWritten: a file of the run cannot be written.
-
     """
     endings = []
     if directory.path / "results.json" not in directory.missed:
@@ -205,7 +200,6 @@ def write_json(missed: dict[Path, OSError], file: IO[str], text: str) -> None:
         missed: is given the error if it cannot be written.
         file: of the option --json.
         text: the JSON.
-
     """
     path = Path(file.name)
     try:

@@ -44,7 +44,6 @@ def site_lock(site: Path, wait_s: float) -> Iterator[None]:
 
     Raises:
         SiteHeld: another run still holds it.
-
     """
     if not site.is_dir():
         yield

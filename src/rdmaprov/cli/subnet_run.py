@@ -100,7 +100,6 @@ def judge_subnet(
 
     Raises:
         UsageError: options contradict each other, or name what is not there.
-
     """
     if here and sources:
         raise UsageError("--here and --from exclude each other", "Pass one of them.")

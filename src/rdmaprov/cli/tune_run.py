@@ -44,7 +44,6 @@ class _Answer:
     Attributes:
         lines: for a person.
         data: for --json.
-
     """
 
     code: ExitCode

@@ -19,7 +19,6 @@ def only_causes(fleet: Fleet, found: Iterable[Problem]) -> list[Problem]:
 
     Args:
         found: by the rules, each of one node.
-
     """
     written = {node.name: node.written for node in fleet.nodes}
     loaded = [(problem, host) for problem in fleet.problems for host in problem.hosts]

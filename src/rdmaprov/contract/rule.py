@@ -19,7 +19,6 @@ class Violation:
         remedy: what to write.
         path: the keys and indexes from the variable to the wrong part.
         others: variables to name instead if the site does not set `variable` itself.
-
     """
 
     variable: str
@@ -47,7 +46,6 @@ class Rule:
         sentence: what must hold.
         source: the standard, document or source code that the sentence rests on.
         find: yields a node's violations; none where a value is missing or invalid.
-
     """
 
     id: str

@@ -66,7 +66,6 @@ class Waived:
     Args:
         problem: what the rule found.
         reason: why it is accepted, as the site says.
-
     """
 
     problem: Problem
@@ -125,7 +124,6 @@ def split(
     Args:
         found: problems of one node each.
         nodes: the fleet's, by name.
-
     """
     stay: list[Problem] = []
     waived: list[Waived] = []
@@ -155,7 +153,6 @@ def rules(ids: Iterable[str]) -> tuple[Rule]:
 
     Args:
         ids: of all other rules.
-
     """
     known = frozenset(ids)
 

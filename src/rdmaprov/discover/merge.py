@@ -36,7 +36,6 @@ def merge_host_vars(site: Path, host: str, variables: Mapping[str, Any]) -> Path
 
     Raises:
         OSError: the file cannot be written; it is as it was.
-
     """
     path = next(
         (found for suffix in ("yml", "yaml") if (found := _file(site, host, suffix)).is_file()),

@@ -21,7 +21,6 @@ class LeftOut:
 
     Args:
         why: the reason, in words.
-
     """
 
     name: str
@@ -40,7 +39,6 @@ def choose_rails(
 
     Args:
         node: the node in the site.
-
     """
     in_site = list(node.get("fabric_rails") or []) if node is not None else []
     left = sorted(facts["rails"], key=_place)

@@ -91,7 +91,6 @@ def parse_facts(said: str) -> dict[str, Any]:
 
     Raises:
         OddAnswer: it is not what the collector prints.
-
     """
     facts: dict[str, Any] = parse_answer(said, _FACTS)
     ports = [each for rail in facts["rails"] for each in (rail, *rail["partitions"])]
@@ -131,7 +130,6 @@ def read_nodes(
         nodes: their names; the site may have hosts that are no nodes.
         passwords: Ansible's arguments that name files with passwords.
         hear: called per node with Ansible's output, and whether reading the node failed.
-
     """
     answers = NodeFacts({}, {})
 

@@ -19,7 +19,6 @@ def neighbor_remarks(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]
 
     Args:
         rails: those of its devices that are rails.
-
     """
     said = facts["lldp"]
     if said["error"]:
@@ -62,7 +61,6 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
 
     Args:
         node: the node in the site; its addresses, gateways and GPUs of rails are kept.
-
     """
     found, _ = choose_rails(facts, node)
     rails = [_rail(rail) for rail in found]
@@ -87,7 +85,6 @@ def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]
 
     Args:
         node: the node in the site.
-
     """
     found, left_out = choose_rails(facts, node)
     for each in left_out:
@@ -154,7 +151,6 @@ class Difference:
     Args:
         written: its value in the site.
         seen: what the node has.
-
     """
 
     name: str

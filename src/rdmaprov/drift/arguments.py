@@ -25,7 +25,6 @@ class Arguments:
 
     Args:
         roles: names of the roles; empty for all.
-
     """
 
     def __init__(self, fleet: Fleet, roles: Sequence[str]) -> None:
@@ -46,7 +45,6 @@ class Arguments:
 
         Raises:
             NotCertain: only a run of Ansible knows a variable, or its value has the wrong type.
-
         """
         variables = self._fleet.role_variables(node, self._role_files.defaults)
         found = {}

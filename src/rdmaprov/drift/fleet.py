@@ -48,7 +48,6 @@ def probe_fleet(
         roles: names of the roles; empty for all.
         become_password: typed by the user; a node with a password of its own uses that.
         count: called once per node, when it has answered or failed.
-
     """
     arguments, targets = Arguments(fleet, roles), Targets(become_password)
     found: dict[str, ProbeResult] = {}
@@ -102,7 +101,6 @@ def request(
         record: whether the answer has what was read.
         answers: the readings to survey in place of a machine.
         reboots: whether a node that requires a reboot gets it.
-
     """
     asked = {"arguments": arguments, "reboots": reboots, "record": record, "answers": answers}
     return json.dumps(asked).encode()

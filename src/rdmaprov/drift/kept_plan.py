@@ -45,7 +45,6 @@ class KeptPlan:
         site_sha256: of its files.
         roles: names of the roles; empty for all.
         nodes: by name, what was announced.
-
     """
 
     file: Path
@@ -62,7 +61,6 @@ class KeptPlan:
 
         Raises:
             UsageError: it is another one, or was changed since.
-
         """
         again = f"Make a new one: rdmaprov plan {self.site} --output {self.file}"
         if other := sorted(self.nodes.keys() - set(names)):
@@ -110,7 +108,6 @@ def kept_text(site: Path, roles: tuple[str, ...], results: Results, mask: Mask) 
         roles: names of the roles; empty for all.
         results: of the survey.
         mask: hides the site's secrets.
-
     """
     groups: dict[str, list[str]] = {}
     left_out = []
@@ -138,7 +135,6 @@ def read_plan(path: Path) -> KeptPlan | None:
 
     Raises:
         UsageError: it is one, and is damaged, too large, or of a newer version.
-
     """
     if not path.is_file():
         return None

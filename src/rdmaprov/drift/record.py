@@ -27,7 +27,6 @@ def read_node(target: Target, arguments: Mapping[str, Any]) -> object:
 
     Raises:
         NodeError: it is unreachable, or gives no survey.
-
     """
     probe = Probe({target.name: target})
     try:
@@ -55,7 +54,6 @@ def survey_readings(
         readings: as `read_node` returns them, of the right shape.
         arguments: of the roles' modules, by role.
         reboots: whether a node that requires a reboot gets it.
-
     """
     given = collection.archive() + request(arguments, answers=readings, reboots=reboots)
     try:

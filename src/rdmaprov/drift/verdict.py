@@ -22,7 +22,6 @@ def judge_answer(answer: Answer | NodeError, roles: Collection[str]) -> ProbeRes
     Args:
         answer: of the survey.
         roles: the roles that it had to cover.
-
     """
     if isinstance(answer, NodeError):
         return ProbeResult(printable(str(answer)))

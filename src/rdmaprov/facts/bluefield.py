@@ -26,7 +26,6 @@ def require_host_owns(host: Host, here: Devices, netdev: str) -> None:
 
     Raises:
         CouldNotTell: a BlueField is in DPU mode, or does not say in which.
-
     """
     base = f"{NET}/{netdev}/device"
     if here.files.value(f"{base}/vendor") != _NVIDIA:

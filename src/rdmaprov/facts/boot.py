@@ -46,7 +46,6 @@ def read(host: Host) -> CommandLine:
 
     Raises:
         CouldNotTell: no boot loader's file can be read.
-
     """
     return parse(read_files(host, RUNNING, *GRUB, *GRUBENV, BLS))
 

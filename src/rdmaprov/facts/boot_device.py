@@ -34,7 +34,6 @@ class BootDevice:
 
     Args:
         made: what the kernel makes it as, such as bond or vlan; empty for a card's port.
-
     """
 
     name: str

@@ -29,7 +29,6 @@ class BootPartition:
     Args:
         key: the partition's; None if nothing makes it.
         where: the files that say so, or what is missing.
-
     """
 
     key: int | None

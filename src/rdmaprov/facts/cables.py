@@ -33,7 +33,6 @@ class Sensor:
 
     Args:
         values: one, or one for each lane.
-
     """
 
     name: str
@@ -57,7 +56,6 @@ class LinkModule:
         advice: the tool's recommendation.
         error_ratio: bit errors that were left after correction, per bit, since the counters were
             cleared; None if the tool does not say.
-
     """
 
     readings: tuple[Sensor, ...]
@@ -88,7 +86,6 @@ def read(host: Host, addresses: Sequence[str], of: str) -> LinkModule:
     Raises:
         NotInstalled: there is no tool.
         CouldNotTell: it fails, or shows no module.
-
     """
     return parse(host.run(command(addresses)).stdout, of)
 

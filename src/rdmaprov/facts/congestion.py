@@ -38,7 +38,6 @@ class Congestion:
         ecn: by end, whether it is on for each of eight priorities; None if nothing shows it.
         cnp_dscp, cnp_priority: of the notifications that leave.
         values: by the kernel's name of a parameter.
-
     """
 
     directory: str
@@ -58,7 +57,6 @@ def read(host: Host, netdev: str, pci: str) -> Congestion | None:
 
     Raises:
         CouldNotTell: it is there and cannot be read.
-
     """
     vendors, kernels = f"{NET}/{netdev}/ecn", f"/sys/kernel/debug/mlx5/{pci}/cc_params"
     files = read_files(

@@ -39,7 +39,6 @@ class Growth:
     Args:
         rises: by network or RDMA device and counter.
         failures: by network device, why it has no counters.
-
     """
 
     rises: Mapping[str, Mapping[str, int]]
@@ -50,7 +49,6 @@ class Growth:
 
         Raises:
             CouldNotTell: ethtool failed.
-
         """
         if device in self.failures:
             raise CouldNotTell(f"ethtool -S {device}: {self.failures[device]}")
@@ -65,7 +63,6 @@ def growth(host: Host) -> Growth:
 
     Raises:
         CouldNotTell: ethtool is not installed, the answer is cut, or a value is no number.
-
     """
     return parse_growth(host.run(GROWTH).stdout)
 

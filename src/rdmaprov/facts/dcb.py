@@ -34,7 +34,6 @@ class Dcb:
         percent: each class's share of what the strict ones leave; of no meaning but for ets.
         classes: each priority's traffic class.
         priority_buffer, buffer_bytes: receive buffers; None where the port shows none.
-
     """
 
     host: bool
@@ -75,7 +74,6 @@ def read(host: Host, netdev: str) -> Dcb | None:
 
     Raises:
         CouldNotTell: `dcb` is not installed, or failed.
-
     """
     name = shlex.quote(netdev)
     # Its exit status is of no use (iproute2 6.1 errs in both directions): what it prints is.
@@ -91,7 +89,6 @@ def parse(stdout: str, netdev: str) -> Dcb | None:
 
     Raises:
         CouldNotTell: it is cut, is no JSON, or lacks a part.
-
     """
     blocks = _blocks(whole(stdout, f"dcb show dev {netdev}"))
     if missing := [each for each in OBJECTS if each not in blocks]:

@@ -59,7 +59,6 @@ class Devices:
         paths: by a device's path in a class, such as /sys/class/net/ens1, its place in the
             machine, such as /sys/devices/pci0000:00/0000:00:04.0/net/ens1.
         files: their attributes.
-
     """
 
     paths: Mapping[str, str]
@@ -123,7 +122,6 @@ def read(host: Host) -> Devices:
 
     Raises:
         CouldNotTell: they cannot be listed.
-
     """
     listing, attributes = host.run(LISTING), host.run(files_command(*ATTRIBUTES))
     return parse(listing.stdout, attributes.stdout, attributes.stderr)
@@ -135,7 +133,6 @@ def parse(listing: str, attributes: str, errors: str) -> Devices:
 
     Raises:
         CouldNotTell: the output is cut, or another program's.
-
     """
     return Devices(parse_listing(listing), parse_files(attributes, errors, _WORDS))
 
@@ -145,7 +142,6 @@ def parse_listing(stdout: str) -> Mapping[str, str]:
 
     Raises:
         CouldNotTell: the output is cut, or another program's.
-
     """
     paths = {}
     for line in whole(stdout, "listing devices").splitlines():

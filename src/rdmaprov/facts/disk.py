@@ -21,7 +21,6 @@ def free_bytes(host: Host, path: str) -> int:
 
     Raises:
         CouldNotTell: df failed.
-
     """
     command = f"df -P -k {shlex.quote(path)}"
     return parse_free(output(host, command), command)
@@ -41,7 +40,6 @@ def dpkg_lock_holder(host: Host) -> str:
 
     Raises:
         CouldNotTell: the output is truncated.
-
     """
     return parse_holder(whole(host.run(_LOCKS).stdout, "locks"))
 

@@ -23,7 +23,6 @@ class FirmwareSetting:
     Args:
         current: what is in force; empty if the tool does not say.
         next_boot: what the firmware reads when it starts.
-
     """
 
     current: str
@@ -40,7 +39,6 @@ def read(host: Host, address: str, names: tuple[str, ...]) -> Mapping[str, Firmw
 
     Raises:
         CouldNotTell: no tool is there, it fails, or the NIC has no such setting.
-
     """
     tool = "$(command -v mstconfig || echo mlxconfig)"
     done = run_program(host, f"{tool} -d {shlex.quote(address)} -e query")
@@ -61,7 +59,6 @@ def parse(text: str) -> Mapping[str, FirmwareSetting]:
 
     Raises:
         CouldNotTell: there is no such header, so it is not a query's output.
-
     """
     columns: list[str] = []
     found: dict[str, FirmwareSetting] = {}

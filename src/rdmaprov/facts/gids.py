@@ -26,7 +26,6 @@ class Gid:
         type: "RoCE v2", "IB/RoCE v1"; empty on InfiniBand.
         netdev: its network device, empty on InfiniBand.
         address: the GID as an IPv6 address; an IPv4 address is mapped.
-
     """
 
     index: int
@@ -47,7 +46,6 @@ def read(host: Host) -> dict[str, tuple[Gid, ...]]:
 
     Raises:
         CouldNotTell: a GID is none.
-
     """
     # Unset entries have no type (EINVAL), so they are not asked why.
     files = read_files(host, *PATHS, quiet=True)

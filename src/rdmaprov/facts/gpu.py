@@ -60,7 +60,6 @@ class Gpu:
     Args:
         address: its PCI address, as sysfs has it.
         values: by path, such as `ecc mode/current`, what stands there.
-
     """
 
     address: str
@@ -74,7 +73,6 @@ class Gpu:
 
         Raises:
             CouldNotTell: the driver shows no such line, or another word there.
-
         """
         words = {"Enabled": True, "Yes": True, "Disabled": False, "No": False}
         text = self.text(*names)
@@ -89,7 +87,6 @@ class Gpu:
 
         Raises:
             CouldNotTell: the driver shows no such line.
-
         """
         for name in names:
             if name in self.values:
@@ -107,7 +104,6 @@ class Gpu:
 
         Raises:
             CouldNotTell: the driver shows a word that says neither.
-
         """
         for name, healthy in _HEALTHY.items():
             seen = self.values.get(f"fabric/health/{name}", "N/A")
@@ -139,7 +135,6 @@ def read(host: Host) -> Driver:
 
     Raises:
         CouldNotTell: nvidia-smi is not there, fails, or prints something else.
-
     """
     return parse(_output(host, "nvidia-smi", "-q"))
 
@@ -150,7 +145,6 @@ def parse(text: str) -> Driver:
 
     Raises:
         CouldNotTell: it names no driver or no GPU.
-
     """
     version = ""
     gpus: list[tuple[str, dict[str, str]]] = []
@@ -179,7 +173,6 @@ def fabric_manager_version(host: Host) -> str:
 
     Raises:
         CouldNotTell: it is not installed, or does not say.
-
     """
     text = _output(host, "nv-fabricmanager", "--version").strip()
     found = re.fullmatch(r"Fabric Manager version is\s*:\s*(\S+)", text)
@@ -206,7 +199,6 @@ def imex_state(host: Host) -> tuple[str, list[str]]:
 
     Raises:
         CouldNotTell: it does not say, or something else.
-
     """
     own = _output(host, "nvidia-imex-ctl", "-q").strip()
     text = _output(host, "nvidia-imex-ctl", "-N")
@@ -222,7 +214,6 @@ def imex_nodes(host: Host) -> tuple[str, ...]:
 
     Raises:
         CouldNotTell: the list is there and cannot be read.
-
     """
     text = read_files(host, NODES).get(NODES) or ""
     lines = (line.partition("#")[0].strip() for line in text.splitlines())

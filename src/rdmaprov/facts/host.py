@@ -38,7 +38,6 @@ class AnsweredHost:
 
     Args:
         results: by command, its result, or the exception that says why there is none.
-
     """
 
     results: Mapping[str, Result | Exception]
@@ -48,7 +47,6 @@ class AnsweredHost:
 
         Raises:
             CouldNotTell: there is none.
-
         """
         result = self.results[command]
         if isinstance(result, Exception):

@@ -32,7 +32,6 @@ class Hugepages:
         unit: by page size and NUMA node, what the unit takes at each boot; None without a unit.
         default_kib: the size of a plain hugepage.
         doca: whether doca-hugepages has pages to take; a size that the site does not name is its.
-
     """
 
     numa_nodes: tuple[int, ...]
@@ -60,7 +59,6 @@ def read(host: Host) -> Hugepages:
 
     Raises:
         CouldNotTell: the kernel shows no NUMA node, or something that is no number.
-
     """
     pools = f"{NODES}/node*/hugepages/hugepages-*/"
     return parse(

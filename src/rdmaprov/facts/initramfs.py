@@ -27,7 +27,6 @@ class Image:
     Args:
         modules: those of the modules asked for that it carries.
         configuration: its modprobe.d.
-
     """
 
     modules: frozenset[str]
@@ -42,7 +41,6 @@ def read(host: Host, modules: Sequence[str]) -> Mapping[str, Image]:
 
     Raises:
         CouldNotTell: one cannot be read, or there is no program for it.
-
     """
     body = whole(host.run(command(modules)).stdout, "reading the initramfs")
     return parse(body)
@@ -73,7 +71,6 @@ def parse(body: str) -> Mapping[str, Image]:
 
     Raises:
         CouldNotTell: a line is of neither kind.
-
     """
     parts = re.split(r"(?m)^== (\S+)\n", body)
     return {path: _image(text, path) for path, text in zip(parts[1::2], parts[2::2], strict=True)}

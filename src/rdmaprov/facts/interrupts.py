@@ -22,7 +22,6 @@ class Interrupts:
     Args:
         processors: by NUMA node, its processors.
         affinities: by interrupt, the processors that it may run on.
-
     """
 
     processors: Mapping[int, frozenset[int]]
@@ -34,7 +33,6 @@ def read(host: Host, address: str) -> Interrupts:
 
     Raises:
         CouldNotTell: the kernel shows no list of processors where it should.
-
     """
     directory = shlex.quote(f"{PCI}/{address}/msi_irqs")
     listing = whole(host.run(f"ls {directory} 2>&1; echo {END}").stdout, "interrupts")

@@ -49,7 +49,6 @@ def addresses(host: Host) -> Mapping[str, tuple[str, ...]]:
 
     Raises:
         CouldNotTell: `ip` failed, or printed something else.
-
     """
     return parse_addresses(output(host, ADDRESSES))
 

@@ -77,7 +77,6 @@ def parse(files: Files) -> Configuration:
 
     Raises:
         CouldNotTell: one of them cannot be read.
-
     """
     chosen: dict[str, str] = {}
     for directory in DIRECTORIES:
@@ -105,7 +104,6 @@ def words(text: str, where: str) -> tuple[str, ...]:
 
     Raises:
         CouldNotTell: a quote is not closed.
-
     """
     lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters, lexer.quotes = True, "", '"'

@@ -43,7 +43,6 @@ class Boot:
         rules: source and table of each routing rule; the table is a text.
         files: those that say so, or the places where nothing was found.
         ipoib_mode: datagram or connected; empty if no file sets IPoIB's mode.
-
     """
 
     addresses: tuple[str, ...] = ()
@@ -77,7 +76,6 @@ def boot_settings(files: Files, netdev: str) -> Boot:
     Raises:
         CouldNotTell: none has, and a file cannot be read; one is in no known form, or may be for
             the device; or a file in /run decides, which the next boot may not write again.
-
     """
     written = netplan.written(files)
     texts = {path: files.texts[path] for path in files.texts if not netplan.WRITTEN.match(path)}

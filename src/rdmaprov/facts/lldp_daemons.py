@@ -39,7 +39,6 @@ def parse_lldpd(stdout: str, command: str) -> Neighbors:
 
     Raises:
         CouldNotTell: it is not such JSON.
-
     """
     try:
         document = parse_answer(stdout, lambda _: None)

@@ -25,7 +25,6 @@ class AnnouncedPfc:
         willing: whether it takes the other end's.
         capable: how many priorities can have it at once; 0 stands for 8.
         priorities: with PFC on, 0 to 7.
-
     """
 
     willing: bool
@@ -42,7 +41,6 @@ class AnnouncedEts:
         classes: the traffic class of each priority.
         percent: the share of each traffic class.
         services: how each traffic class is served: strict, ets, credit-based, vendor.
-
     """
 
     willing: bool
@@ -59,7 +57,6 @@ class AnnouncedApplication:
         priority: 0 to 7.
         selector: what `protocol` is: ETHERTYPE, TCP_PORT, UDP_PORT, ANY_PORT or DSCP.
         protocol: its number.
-
     """
 
     priority: int

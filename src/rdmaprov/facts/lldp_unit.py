@@ -52,7 +52,6 @@ class LldpNeighbor:
         applications: priorities of applications.
         speaks_cee: whether it speaks DCBX as of before IEEE 802.1Qaz, which is not judged.
         odd: of its organizations' TLVs, what is unknown and why: one does not spoil the others.
-
     """
 
     chassis: str
@@ -90,7 +89,6 @@ def parse_frame(frame: bytes) -> LldpNeighbor:
 
     Raises:
         OddUnit: it is not such a frame, or a part of it is wrong.
-
     """
     if frame[_HEADER_BYTES - 2 : _HEADER_BYTES] != _ETHERTYPE:
         raise OddUnit("the frame is no LLDP frame")
@@ -106,7 +104,6 @@ def parse_unit(unit: bytes, *, needs_end: bool = True) -> LldpNeighbor:
 
     Raises:
         OddUnit: a part of it is wrong.
-
     """
     tlvs = list(_tlvs(unit, needs_end=needs_end))
     if [kind for kind, _ in tlvs[:3]] != [_CHASSIS, _PORT, _TTL]:

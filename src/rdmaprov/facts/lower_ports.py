@@ -28,7 +28,6 @@ def ports_of(here: Devices, rail: Rail) -> tuple[Port, ...]:
 
     Raises:
         NoDevice: the rail's network device, or a bond's port, is not there.
-
     """
     port = rails.port_of(here, rail)
     if not port.netdev:

@@ -26,7 +26,6 @@ class ManagerState:
     Args:
         guid: of its port, as the tool writes it.
         state: MASTER, STANDBY, DISCOVERING or NOTACTIVE.
-
     """
 
     guid: str
@@ -76,7 +75,6 @@ def state(host: Host, device: str) -> ManagerState | None:
 
     Raises:
         CouldNotTell: the tool did not ask.
-
     """
     lid = f"$(cat /sys/class/infiniband/{device}/ports/1/lid)"
     result = host.run(f"sminfo -C {device} -P 1 {lid} 2>&1; echo {END}")

@@ -30,7 +30,6 @@ def in_bytes(text: str, where: str) -> int | None:
 
     Raises:
         CouldNotTell: it is neither a number nor a word for none.
-
     """
     if text.strip() in _NONE:
         return None
@@ -57,7 +56,6 @@ def service_limits(host: Host, units: Sequence[str]) -> dict[str, tuple[int | No
 
     Raises:
         CouldNotTell: the kernel shows no limit of one.
-
     """
     names = " ".join(shlex.quote(unit) for unit in units)
     # Process ids differ from node to node; the command does not.
@@ -89,7 +87,6 @@ def file_limits(files: Files, user: str) -> dict[str, tuple[str, str]]:
     Args:
         files: those of LIMITS. pam_limits reads limits.conf first, the others by name.
         user: a user, @group or *, exactly as it is written there.
-
     """
     for path in files.reasons:
         files.get(path)  # one that is there and cannot be read

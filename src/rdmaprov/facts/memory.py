@@ -19,7 +19,6 @@ def total_bytes(host: Host) -> int:
 
     Raises:
         CouldNotTell: /proc/meminfo does not say.
-
     """
     found = re.search(r"(?m)^MemTotal:\s+(\d+) kB$", read_files(host, _PATH).must(_PATH))
     if found is None:

@@ -25,7 +25,6 @@ class NcclConf:
     Args:
         values: by variable.
         odd: lines that NCCL reads otherwise than they look, each with its number.
-
     """
 
     values: Mapping[str, str]
@@ -37,7 +36,6 @@ def read(host: Host) -> NcclConf | None:
 
     Raises:
         CouldNotTell: it cannot be read.
-
     """
     text = read_files(host, PATH).get(PATH)
     return None if text is None else parse(text)

@@ -46,7 +46,6 @@ class Assignment:
     Args:
         where: the file with its line, or the unit.
         value: what it is set to.
-
     """
 
     where: str
@@ -59,7 +58,6 @@ def read(host: Host) -> tuple[Assignment, ...]:
 
     Raises:
         CouldNotTell: a file cannot be read, or systemd does not answer.
-
     """
     logins = read_files(host, *LOGINS)
     done = host.run(_DOT_FILES)

@@ -16,7 +16,6 @@ def read(host: Host) -> tuple[str, ...] | None:
 
     Raises:
         CouldNotTell: it cannot be read.
-
     """
     text = read_files(host, PATH).get(PATH)
     return None if text is None else effective(text)

@@ -44,7 +44,6 @@ class Neighborhood:
         neighbors: by port.
         errors: by port, why it could not be listened at.
         gaps: what the source does not tell, in words; empty if it tells all.
-
     """
 
     source: str
@@ -60,7 +59,6 @@ class Neighborhood:
 
         Raises:
             CouldNotTell: what was heard is odd, or there are several.
-
         """
         if netdev in self.errors:
             raise CouldNotTell(f"{netdev}: cannot listen for LLDP: {self.errors[netdev]}")
@@ -92,7 +90,6 @@ def read(host: Host, *, listens: bool) -> Neighborhood:
 
     Raises:
         CouldNotTell: a daemon does not answer, or a program's output is cut.
-
     """
     found = _ask_lldpd(host) or _ask_lldpad(host)
     if found is not None and not found.gaps:
@@ -172,7 +169,6 @@ def parse_frames(stdout: str) -> Neighborhood:
 
     Raises:
         CouldNotTell: a line is not its own.
-
     """
     found: Neighbors = {}
     errors = {}

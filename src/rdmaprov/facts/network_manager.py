@@ -45,7 +45,6 @@ class ConnectionProfile:
         is_for: whether it is for the device; None if that is not known.
         mtu: as written; empty if it leaves it open.
         is_single: whether it names no device, and only one at a time can have it.
-
     """
 
     file: str

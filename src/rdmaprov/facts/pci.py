@@ -71,7 +71,6 @@ class Functions:
 
         Raises:
             CouldNotTell: the user may not read their VPD.
-
         """
         nics = [each for each in self._of("0x02") if self.vendor(each) == MELLANOX]
         paths = " ".join(f"{PCI}/{each}/vpd" for each in nics) or "/dev/null"
@@ -95,7 +94,6 @@ def config_spaces(host: Host, addresses: Sequence[str]) -> Mapping[str, bytes]:
 
     Raises:
         CouldNotTell: it cannot be read.
-
     """
     command = "".join(
         f"echo '== {each}'; LC_ALL=C od -An -v -tx1 {PCI}/{each}/config 2>&1; "
@@ -111,7 +109,6 @@ def parse_config_spaces(body: str) -> Mapping[str, bytes]:
 
     Raises:
         CouldNotTell: it is no hexadecimal dump.
-
     """
     parts = re.split(r"(?m)^== (\S+)\n", body)
     found = {}
@@ -128,7 +125,6 @@ def max_read_request(space: bytes, address: str) -> int | None:
 
     Raises:
         CouldNotTell: the registers are cut off, as for a user who is not root.
-
     """
     _require(space, 64, address)
     place = space[0x34] & 0xFC if space[0x06] & 0x10 else 0
@@ -147,7 +143,6 @@ def acs_redirects(space: bytes, address: str) -> tuple[str, ...]:
 
     Raises:
         CouldNotTell: the registers are cut off, as for a user who is not root.
-
     """
     _require(space, 0x104, address)
     place = 0x100

@@ -23,7 +23,6 @@ class Link:
     Args:
         gt_s: gigatransfers per second of a lane.
         width: lanes.
-
     """
 
     gt_s: float
@@ -74,7 +73,6 @@ def hops(host: Host, path: Sequence[str]) -> tuple[Hop, ...]:
 
     Raises:
         CouldNotTell: a function does not show its link.
-
     """
     files = read_files(host, *(f"{PCI}/{each}/{name}" for each in path for name in _LINK))
     return pair_hops(path, {each: _links(files, each) for each in path})
@@ -86,7 +84,6 @@ def pair_hops(path: Sequence[str], links: Mapping[str, tuple[Link, Link]]) -> tu
     Args:
         path: PCI addresses, the root port first, the device last.
         links: what the link of each runs at, and what it can do.
-
     """
     # Root port and function, or also the two ports of each switch: pairs of ends.
     uppers, lowers = (path[::2], path[1::2]) if len(path) % 2 == 0 else (path, path)

@@ -35,7 +35,6 @@ def ping_command(ends: Sequence[tuple[int, RailEnd, str]], mtu_bytes: int) -> st
     Args:
         ends: of each rail its number, the near end, and the far end's address.
         mtu_bytes: of the network devices.
-
     """
     parts = []
     for number, near, far in ends:
@@ -65,7 +64,6 @@ def reach_command(ends: Sequence[tuple[int, RailEnd, str]]) -> str:
 
     Args:
         ends: as ping_command() takes them.
-
     """
     # 1: no answer; 2: no way to send. A ping that is not installed says nothing.
     return _all_at_once(
@@ -82,7 +80,6 @@ def parse_reach(stdout: str) -> set[int]:
 
     Raises:
         CouldNotTell: the output is truncated.
-
     """
     return {int(number) for number in re.findall(r"(?m)^silent (\d+)$", whole(stdout, "ping"))}
 
@@ -92,7 +89,6 @@ def parse_pings(stdout: str) -> dict[int, tuple[Ping, str]]:
 
     Raises:
         CouldNotTell: the output is truncated, or ping did not run.
-
     """
     parts = re.split(r"(?m)^== (\d+)\n", whole(stdout, "ping"))
     return {int(n): _ping(text) for n, text in zip(parts[1::2], parts[2::2], strict=True)}

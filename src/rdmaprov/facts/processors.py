@@ -12,7 +12,6 @@ def processors(text: str, where: str) -> frozenset[int]:
 
     Raises:
         CouldNotTell: it is no such list.
-
     """
     found: set[int] = set()
     for part in text.strip().split(",") if text.strip() else []:

@@ -38,7 +38,6 @@ class Port:
         pci: its PCI address, empty if it has none.
         parent: the port's own network device, where `netdev` is the IPoIB interface of a partition
             on it; empty for others.
-
     """
 
     index: int
@@ -57,7 +56,6 @@ class Port:
 
         Raises:
             NoDevice: there is none.
-
         """
         if not self.netdev:
             raise NoDevice(f"rail {self.index}: no network device of {self.rdma}", "ip link")
@@ -68,7 +66,6 @@ class Port:
 
         Raises:
             NoDevice: there is none.
-
         """
         if not self.rdma:
             raise NoDevice(f"rail {self.index}: no RDMA device on {self.netdev}", "rdma link")
@@ -80,7 +77,6 @@ def port(host: Host, rail: Rail) -> Port:
 
     Raises:
         NoDevice: its network device is not there.
-
     """
     return port_of(read(host), rail)
 
@@ -90,7 +86,6 @@ def port_of(devices: Devices, rail: Rail) -> Port:
 
     Raises:
         NoDevice: its network device is not there, nor an RDMA device that needs none.
-
     """
     found = _found(devices, rail)
     if found.rdma and (why := _unfit(devices, found.rdma)):

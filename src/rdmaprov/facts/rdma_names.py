@@ -46,7 +46,6 @@ class Renaming:
     Args:
         fixed: names that rules give to single devices.
         by_place: whether a rule names the others by their place.
-
     """
 
     fixed: frozenset[str]

@@ -29,7 +29,6 @@ def memlock_comes_from_the_submitter(host: Host) -> tuple[bool, str]:
 
     Raises:
         CouldNotTell: no slurm.conf is there, or one that it includes cannot be read.
-
     """
     path, lines = _read(host)
     if not path:

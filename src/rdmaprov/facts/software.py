@@ -93,7 +93,6 @@ class Module:
         version, disk_version: empty where a module has none, as the kernel's own do.
         source, disk_source: the checksum of what it was built from, `srcversion`.
         path: its file on disk.
-
     """
 
     version: str
@@ -125,7 +124,6 @@ def modules(host: Host, *, on_disk: bool = False) -> Mapping[str, Module]:
 
     Raises:
         CouldNotTell: the output is truncated, or modinfo is not installed.
-
     """
     return parse_modules(_of_modinfo(host, _MODULES, "modules", on_disk=on_disk))
 
@@ -166,7 +164,6 @@ def packages(host: Host) -> Mapping[str, Package]:
 
     Raises:
         CouldNotTell: the package manager cannot tell.
-
     """
     return parse_packages(whole(host.run(_PACKAGES).stdout, "packages"))
 
@@ -199,7 +196,6 @@ def ofed(host: Host) -> Ofed | None:
 
     Raises:
         CouldNotTell: ofed_info is there and says nothing known.
-
     """
     try:
         return parse_ofed(output(host, "ofed_info -s"))
@@ -226,7 +222,6 @@ def python_packages(host: Host, python: str, names: tuple[str, ...]) -> Mapping[
 
     Raises:
         CouldNotTell: the Python does not run.
-
     """
     command = " ".join(map(shlex.quote, (python, "-I", "-c", _VERSIONS, *names)))
     done = run_program(host, command)

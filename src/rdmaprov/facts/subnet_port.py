@@ -32,7 +32,6 @@ class SubnetPort:
         prefix: of the subnet, the upper half of GID 0.
         guid: the port's, the lower half of GID 0.
         pkeys: the partition keys by their index; without those that are 0.
-
     """
 
     lid: int
@@ -47,7 +46,6 @@ def read(host: Host, rdma: str) -> SubnetPort:
 
     Raises:
         CouldNotTell: a value is missing, or is none.
-
     """
     return parse(read_files(host, *PATHS, quiet=True), rdma)
 

@@ -37,7 +37,6 @@ def at_boot(files: Files) -> dict[str, tuple[str, str]]:
 
     Raises:
         CouldNotTell: one of them cannot be read.
-
     """
     chosen: dict[str, str] = {}
     for directory in DIRECTORIES:

@@ -27,7 +27,6 @@ class Files:
     Args:
         texts: by path, each text; one without a newline at its end has one.
         reasons: by path, why there is no text, in the words of the C locale.
-
     """
 
     texts: Mapping[str, str]
@@ -38,7 +37,6 @@ class Files:
 
         Raises:
             CouldNotTell: it is there and cannot be read.
-
         """
         if path in self.texts:
             return self.texts[path]
@@ -57,7 +55,6 @@ class Files:
 
         Raises:
             CouldNotTell: there is no such file, or it cannot be read.
-
         """
         value = self.value(path)
         if value is None:
@@ -69,7 +66,6 @@ class Files:
 
         Raises:
             CouldNotTell: there is none.
-
         """
         return number(self.must(path), path)
 
@@ -86,7 +82,6 @@ def number(text: str, where: str) -> int:
 
     Raises:
         CouldNotTell: the text is none.
-
     """
     if not re.fullmatch(r"-?[0-9]+", text.strip()):
         raise CouldNotTell(f"{where} shows {text.strip()[:60]!r}, not a number")
@@ -102,7 +97,6 @@ def read_files(host: Host, *paths: str, quiet: bool = False) -> Files:
 
     Raises:
         CouldNotTell: the command did not end by itself.
-
     """
     result = host.run(files_command(*paths, quiet=quiet))
     return parse_files(result.stdout, result.stderr, _words(paths))
@@ -130,7 +124,6 @@ def parse_files(stdout: str, stderr: str, words: str = "") -> Files:
 
     Raises:
         CouldNotTell: the output is cut, or is not grep's.
-
     """
     body = whole(stdout, f"reading {words}")
     texts: dict[str, str] = {}
@@ -156,7 +149,6 @@ def whole(stdout: str, what: str) -> str:
 
     Raises:
         CouldNotTell: it is not there, so the output is cut.
-
     """
     body, end, after = stdout.rpartition(END)
     if not end or after.strip() or (body and not body.endswith("\n")):
@@ -189,7 +181,6 @@ def run_program(host: Host, command: str, **options: float) -> Output:
     Raises:
         NotInstalled: there is no such program.
         CouldNotTell: its output is cut.
-
     """
     result = host.run(f"LC_ALL=C {command}; echo {END} $?", **options)
     command = short_command(command)
@@ -212,7 +203,6 @@ def output(host: Host, command: str) -> str:
 
     Raises:
         CouldNotTell: not installed, or failed; with its last line.
-
     """
     done = run_program(host, command)
     if done.rc != 0:
@@ -228,7 +218,6 @@ def parse_json(text: str, what: str) -> Any:  # noqa: ANN401 (JSON)
 
     Raises:
         CouldNotTell: it is cut, or no JSON.
-
     """
     if not text.strip():
         return None

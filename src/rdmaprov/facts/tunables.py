@@ -23,7 +23,6 @@ def pfc_timeout_ms(host: Host, netdev: str) -> int | None:
 
     Raises:
         CouldNotTell: ethtool is not installed, or its answer is another.
-
     """
     command = pfc_timeout_command(netdev)
     return parse_pfc_timeout(run_program(host, command), command)

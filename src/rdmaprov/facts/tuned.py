@@ -37,7 +37,6 @@ class ProfileOption:
         kind: the plugin's, such as sysctl.
         value: as it is written.
         file: where it stands.
-
     """
 
     kind: str
@@ -50,7 +49,6 @@ class ProfileOption:
 
         Raises:
             CouldNotTell: TuneD works the value out when it runs.
-
         """
         if "$" in self.value:
             raise CouldNotTell(f"{self.file}: {self.name} is {shown(self.value)!r}, not a value")
@@ -65,7 +63,6 @@ class Profile:
         names: what was activated.
         options: one for each plugin's instance and name, the last one that TuneD reads.
         restores_sysctl: whether TuneD sets what /etc/sysctl.d says after what the profile says.
-
     """
 
     names: tuple[str, ...]
@@ -82,7 +79,6 @@ def read(host: Host) -> Profile | None:
 
     Raises:
         CouldNotTell: a file of the profile is not there or cannot be read.
-
     """
     if units.show(host, UNIT)[UNIT].get("ActiveState") != "active":
         return None

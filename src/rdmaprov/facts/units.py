@@ -26,7 +26,6 @@ def show(host: Host, *names: str) -> Mapping[str, Mapping[str, str]]:
 
     Raises:
         CouldNotTell: systemd does not answer, or not for each unit.
-
     """
     words = " ".join(shlex.quote(name) for name in names)
     return parse(
@@ -41,7 +40,6 @@ def state_after_reboot(host: Host, name: str) -> str:
 
     Raises:
         CouldNotTell: systemd does not answer, or the links cannot be read.
-
     """
     known = show(host, name)[name].get("UnitFileState") or "absent"
     if known not in ("enabled", "disabled"):

@@ -42,7 +42,6 @@ class RailEnd:
         gid_index: of the GID that NCCL would use; None if there is none, or on InfiniBand, where
             none is needed.
         ports: the network devices that count its packets.
-
     """
 
     netdev: str
@@ -60,7 +59,6 @@ class Exchange:
     Args:
         error: the client's last line if it failed, else empty.
         risen: by the receiver's network device and counter, by how much it rose.
-
     """
 
     error: str
@@ -74,7 +72,6 @@ def pingpong(near: RailEnd, far: RailEnd, rail: int, mtu_bytes: int) -> tuple[st
 
     Args:
         mtu_bytes: RDMA MTU.
-
     """
     options = f"-p {_PORT + rail} -m {mtu_bytes} -s {MESSAGE_BYTES} -n 100"
     words = ["ibv_rc_pingpong -d {} {} " + options] * 2
@@ -97,7 +94,6 @@ def rdma_writes(
 
     Args:
         netdevs: network devices of the receiver's rails, whose counters are read.
-
     """
     common = f"-p {_PORT + rail} -m {mtu_bytes} -s {MESSAGE_BYTES} -n {MESSAGES} -F"
     words = f"--tclass={traffic_class} {common}"
@@ -169,7 +165,6 @@ def parse_exchange(client: str, server: str) -> Exchange:
 
     Raises:
         CouldNotTell: an answer is cut, or a program is not installed.
-
     """
     said = whole(client, "the client of an exchange").splitlines()
     found = re.fullmatch(r"rc (\d+)", said[0]) if said else None

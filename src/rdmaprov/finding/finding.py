@@ -38,7 +38,6 @@ class Finding:
 
     Raises:
         KeyError: no kind has that id.
-
     """
 
     kind: str

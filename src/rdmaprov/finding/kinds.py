@@ -16,7 +16,6 @@ class FindingKind(NamedTuple):
         means: what is wrong; unknown, where a finding is not verified.
         seen: what it rests on.
         causes: the usual ones, the most frequent one first, and what to do.
-
     """
 
     means: str

@@ -33,7 +33,6 @@ class Newest:
         stages: the state of each stage of the newest acceptance.
         rails: GB/s that each rail of each node sent in it, while busy.
         valid_until: of the newest certificate, in seconds since 1970; None without one.
-
     """
 
     runs: dict[str, SiteRun]
@@ -49,7 +48,6 @@ def newest_of(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> Newest
     Args:
         connection: to the index.
         runs: of the site, the oldest first.
-
     """
     newest = {run.verb: run for run in runs}
     count = "SELECT count(DISTINCT key || char(0) || node) FROM trouble WHERE run = ?"
@@ -101,7 +99,6 @@ class History:
         fleet: the series of all nodes together, the largest size of each.
         newest: what the newest runs say.
         tracks: how many series there are.
-
     """
 
     site: Path
@@ -164,7 +161,6 @@ def read_history(site: Path, runs: Path) -> History:
 
     Raises:
         UsageError: the site has no run there.
-
     """
     began = time.time()
     with Index(runs).open() as connection:

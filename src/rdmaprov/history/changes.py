@@ -52,7 +52,6 @@ class SeriesChange:
         sizes: of the messages.
         holds: whether the newest run still is so.
         events: what changed at most NEAR runs before or after.
-
     """
 
     series: RunSeries

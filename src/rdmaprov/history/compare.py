@@ -44,7 +44,6 @@ def read_pair(first: Path, second: Path, runs: Path) -> Comparison:
     Raises:
         UsageError: they are of different verbs.
         RunNotRead: the results of one cannot be read.
-
     """
     one, other = _read(first), _read(second)
     if one.verb != other.verb and {one.verb, other.verb} - {*_WHOLE}:

@@ -23,7 +23,6 @@ class RunDifference:
         now: in the second one.
         nodes: on which; none if it is about all together.
         is_worse: whether that is for the worse; None where nobody can say.
-
     """
 
     what: str
@@ -86,7 +85,6 @@ class Comparison:
         troubles: checks and findings that came or went.
         measured: what both runs measured.
         only_one: how many measurements only one of them has.
-
     """
 
     first: RunDigest

@@ -50,7 +50,6 @@ def deliver(
 
     Raises:
         NotDelivered: nobody took it.
-
     """
     ended: list[str] = []
     work = threading.Thread(

@@ -20,7 +20,6 @@ class RunSeries:
         bytes: the size of the messages, 0 where there is one size only.
         unit: GB/s, or us, of which less is better.
         scope: what else must be equal: the backend and the number of ranks.
-
     """
 
     stage: str
@@ -61,7 +60,6 @@ class Trouble:
         text: one line.
         proven: false if the result is unknown.
         words: the text without nodes, devices and numbers: the key of runs that have no kinds.
-
     """
 
     key: str
@@ -103,7 +101,6 @@ class RunDigest:
         facts: versions and identities.
         troubles: what did not pass.
         settings: what it changed.
-
     """
 
     name: str

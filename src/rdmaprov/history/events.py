@@ -25,7 +25,6 @@ class Event:
         was: its value before.
         now: its value since.
         nodes: on which; none if it is about the site or rdmaprov.
-
     """
 
     run: SiteRun

@@ -29,7 +29,6 @@ class Seen:
         nodes: that ever had it.
         rails: their rails.
         at: the nodes that have it by the last run that asked them everything; empty for the fleet.
-
     """
 
     verb: str

@@ -72,7 +72,6 @@ class Index:
 
     Args:
         runs: the directory of all runs.
-
     """
 
     def __init__(self, runs: Path) -> None:
@@ -131,7 +130,6 @@ class Index:
         Raises:
             sqlite3.DatabaseError: there are others, the file is damaged, or came with runs that
                 were copied: whoever made them can write anything into it.
-
         """
         place = os.lstat(path) if path != ":memory:" else None
         copy = f"{place.st_dev} {place.st_ino}" if place else ""

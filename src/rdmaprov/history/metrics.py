@@ -23,7 +23,6 @@ class Gauge:
         unit: its base unit; empty for none.
         words: what it is, in one line without quotes.
         samples: labels and value of each.
-
     """
 
     name: str
@@ -92,7 +91,6 @@ def write_metrics(found: History, file: Path) -> None:
 
     Raises:
         OSError: it cannot be written.
-
     """
     # node_exporter is another user. Names of nodes and states are no secrets.
     write_whole(file, metrics_text(found), mode=0o644)

@@ -41,7 +41,6 @@ def read_run(directory: Path) -> RunDigest:
     Raises:
         NotRead: it is damaged, incomplete, or of a newer version.
         FileNotFoundError: it has no results.
-
     """
     data = load_results(directory / RESULTS)
     try:

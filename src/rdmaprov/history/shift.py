@@ -26,7 +26,6 @@ class Shift:
         before: the level before it, in the unit of the series.
         after: the level after it; of a drift, the median of its last three values.
         is_drift: whether it went little by little.
-
     """
 
     place: int
@@ -51,7 +50,6 @@ def shifts(values: Sequence[float]) -> list[Shift]:
 
     Args:
         values: in the order of time; not negative.
-
     """
     least = _LEAST_SHARE * statistics.median(values) if values else 0.0
     if least <= 0:

@@ -50,7 +50,6 @@ def site_runs(connection: sqlite3.Connection, site: Path) -> list[SiteRun]:
 
     Raises:
         UsageError: there is none; names the sites that have some.
-
     """
     named = [row[0] for row in connection.execute("SELECT DISTINCT site FROM run WHERE site > ''")]
     wanted = site.resolve()

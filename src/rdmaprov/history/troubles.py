@@ -35,7 +35,6 @@ def common_keys(
     Args:
         runs: of one verb, the oldest first.
         troubles_of: reads those of a run; two runs' are kept at a time.
-
     """
     found = {each.words: each.key for run in runs for each in troubles_of(run) if _has_kind(each)}
     if not found:

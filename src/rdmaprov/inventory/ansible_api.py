@@ -95,7 +95,6 @@ class NoMatch(Exception):
     Attributes:
         parts: as they are written.
         why: what Ansible says of them; empty if they only match nothing.
-
     """
 
     def __init__(self, parts: list[str], why: str = "") -> None:
@@ -184,7 +183,6 @@ class Inventory:
 
         Raises:
             NoMatch: a part of the pattern matches none, or it has no part; Ansible takes all then.
-
         """
         try:
             self._manager.subset(pattern)

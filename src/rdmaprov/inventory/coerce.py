@@ -58,7 +58,6 @@ def coerce(option: Option, value: Any, report: Report, path: Path = ()) -> Any:
         value: what the site says, templated.
         report: called with the path inside the value, what is wrong and what to write.
         path: where the value is in the variable.
-
     """
     if value is None:
         message = f"{path[-1]} has no value" if path else "has no value"

@@ -20,7 +20,6 @@ def site_directory(site: Path) -> Path:
 
     Raises:
         SiteError: it does not exist, or is no directory.
-
     """
     if not site.exists():
         raise SiteError(f"{site}: no such directory", _suggestion(site))

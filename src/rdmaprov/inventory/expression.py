@@ -61,7 +61,6 @@ class Template:
     Args:
         names: the variables it mentions; all of DYNAMIC if it cannot be parsed.
         pieces: its texts and expressions if it is simple, else None.
-
     """
 
     names: frozenset[str]
@@ -113,7 +112,6 @@ def evaluate(text: str, variables: dict[str, Any]) -> Any:
     Raises:
         LookupError: a part of it is undefined.
         ValueError: it is more than an expression.
-
     """
     return _require_defined(_compiled(text)(variables))
 

@@ -46,7 +46,6 @@ def load_site(
     Raises:
         SiteError: the directory does not exist, or no selected host is a node.
         UsageError: a part of the limit matches no host.
-
     """
     site = site_directory(site)
     with mute() as warnings, no_collection():

@@ -38,7 +38,6 @@ class Rail:
         switch_port: the port of that switch, empty if the site does not say it.
         ipoib_pkey: the partition whose IPoIB interface is its network device, as the site writes
             it; empty if that is the port's own.
-
     """
 
     index: int
@@ -83,7 +82,6 @@ class Node:
         written: names of the variables that the site sets itself.
         conflicts: variable and two groups of equal precedence that set it differently.
         locate: returns where a variable, or a part of it, is written.
-
     """
 
     name: str
@@ -142,7 +140,6 @@ class Fleet:
             its name; a template that needs Ansible at run time is an error.
         hosts: names of all hosts of the inventory, whether they are nodes and match the limit or
             not.
-
     """
 
     site: Path

@@ -66,7 +66,6 @@ class NodeBuilder:
         schema: of the variables.
         layers: the hosts' variables.
         places: finds where hosts are named.
-
     """
 
     def __init__(self, site: Path, schema: Schema, layers: Layers, places: HostPlaces) -> None:

@@ -19,7 +19,6 @@ def one_reader(path: Path | None) -> Iterator[None]:
 
     Args:
         path: of the pipe; what is none, or cannot be read, is left to its reader.
-
     """
     if path is None or not _is_pipe(path):
         yield
@@ -37,7 +36,6 @@ def read_password(path: Path) -> str:
 
     Raises:
         OSError, UnicodeDecodeError: it cannot be read.
-
     """
     with one_reader(path):
         return path.read_text().rstrip("\r\n")

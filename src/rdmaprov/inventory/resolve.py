@@ -38,7 +38,6 @@ class Renderer:
 
     Attributes:
         at_run_time: names that only Ansible at run time knows.
-
     """
 
     at_run_time = DYNAMIC
@@ -80,7 +79,6 @@ class Variables:
         magic: what Ansible itself adds, such as inventory_hostname.
         renderer: shared by the hosts of a fleet.
         certain: whether to refuse templates that need what only Ansible at run time knows.
-
     """
 
     def __init__(
@@ -109,7 +107,6 @@ class Variables:
         Raises:
             ResolveError: it, or one that it is made from, has none.
             KeyError: there is no such variable.
-
         """
         if name in self._done:
             return self._done[name]
@@ -138,7 +135,6 @@ class Variables:
 
         Raises:
             ResolveError: one has no value.
-
         """
         self._parts_left = MOST_PARTS
         return self._resolve(raw)

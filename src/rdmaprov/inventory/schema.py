@@ -53,7 +53,6 @@ class Schema:
         defaults: as Ansible reads them.
         controller: by the beginning of their names, variables that no role has: what the
             controller needs of a site, in the same form.
-
     """
 
     roles: Mapping[str, Role]

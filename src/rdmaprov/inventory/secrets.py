@@ -29,7 +29,6 @@ def find(inventory: Inventory, variables_of: Callable[[Any], Variables]) -> froz
     Args:
         inventory: the site.
         variables_of: returns a host's variables, for secrets that are templates.
-
     """
     secrets: set[str] = set()
     seen: set[int] = set()  # hosts of the same groups share their variables

@@ -33,7 +33,6 @@ class Facts:
         subnet: rail i gets the i-th /24 of it; empty for rails without addresses.
         user: whom to log in as.
         partition_keys: of the rails' ports on InfiniBand; empty accepts any.
-
     """
 
     kind: str
@@ -51,7 +50,6 @@ def texts(facts: Facts) -> dict[str, bytes]:
 
     Raises:
         UsageError: a fact is not one.
-
     """
     made = {"hosts.yml": _hosts(facts), "group_vars/all.yml": _variables(facts)}
     return {name: text.encode() for name, text in made.items()}

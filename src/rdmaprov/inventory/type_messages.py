@@ -65,7 +65,6 @@ def as_written(value: Any, entry: Position, message: str, remedy: str) -> tuple[
         entry: the place of its key.
         message: what is wrong with it.
         remedy: what to do about it.
-
     """
     text = written_boolean(entry, value) if isinstance(value, bool) else ""
     is_text = remedy == _IN_QUOTES

@@ -35,7 +35,6 @@ def reference(rates: Collection[float]) -> float:
 
     Args:
         rates: of tests that are alike: the same number of nodes, the same kind of path, GB/s.
-
     """
     ordered = sorted(rates, reverse=True)
     return ordered[len(ordered) // 8] if ordered else 0.0
@@ -47,7 +46,6 @@ def least_good(rates: Collection[float], share: float = BAD_SHARE) -> float:
     Args:
         rates: of tests that are alike.
         share: of the reference, where noise is small.
-
     """
     usual = reference(_with_peers(rates) if share <= GLOO_BAD_SHARE else rates)
     good = [rate for rate in rates if rate >= share * usual]
@@ -74,7 +72,6 @@ def upper_tail(least: int, count: int, share: float) -> float:
         least: bad ones.
         count: of all.
         share: how likely one is bad.
-
     """
     return sum(
         math.comb(count, bad) * share**bad * (1 - share) ** (count - bad)
@@ -92,7 +89,6 @@ def slow_nodes(rates: Mapping[str, float]) -> Iterator[Finding]:
 
     Args:
         rates: bus bandwidth of an all-reduce inside each node, GB/s.
-
     """
     if not (least := least_rate(rates)):
         return

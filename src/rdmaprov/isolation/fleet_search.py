@@ -25,7 +25,6 @@ class FleetSearch:
         leaf_of: the leaf switch of each node; empty where it is not known.
         share: of what good pairs reach, below which a pair is bad.
         rounds: of pairs inside leaves, and as many across, before any question.
-
     """
 
     nodes: Sequence[str]

@@ -35,7 +35,6 @@ class Intermittent:
         slow: of how many tests.
         tests: with it.
         partners: with whom it was slow; each of them was never slow without it.
-
     """
 
     node: str
@@ -52,7 +51,6 @@ class IntermittentSearch:
         search: that saw them, with its rounds done.
         apart: nodes that are at fault for what is known, whose tests say nothing of others.
         before: what other searches saw of the same nodes.
-
     """
 
     search: WitnessSearch

@@ -24,7 +24,6 @@ class Meetings:
 
     Args:
         share: of what the good ones reach, below which a test is bad.
-
     """
 
     share: float = BAD_SHARE

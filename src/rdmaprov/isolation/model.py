@@ -22,7 +22,6 @@ class FaultyPart:
         hang: whether a test with it hung.
         comes_and_goes: whether tests with it passed as well.
         remedy: what to do; empty for what is usual for its kind.
-
     """
 
     kind: str
@@ -44,7 +43,6 @@ class IsolationResult:
         faulty_parts: the parts at fault.
         unsure: nodes that are not cleared: no test with them passed.
         rounds: rounds that it took.
-
     """
 
     faulty_parts: tuple[FaultyPart, ...]

@@ -45,7 +45,6 @@ class SetRate:
             that is the same ring.
         healthy_gb_s: what a healthy set reaches at least; 0 where no model applies.
         healthy_us: the latency that the model allows it; 0 likewise.
-
     """
 
     nodes: tuple[str, ...]
@@ -71,7 +70,6 @@ class ScalePoint:
         sets: what each reached; one at least.
         bytes: of the large message.
         share: of what good sets reach, below which one is slow.
-
     """
 
     nodes: int
@@ -129,7 +127,6 @@ class Knee:
         sets: those that are slow there.
         of: how many sets that count has.
         why: the numbers, as a sentence.
-
     """
 
     nodes: int
@@ -147,7 +144,6 @@ class ScalingVerdict:
         knee: None if it has none.
         odd: slow sets of the smallest count, whose nodes explain larger ones.
         is_low: whether most sets of the smallest count are slow: then the level is, not the curve.
-
     """
 
     knee: Knee | None
@@ -160,7 +156,6 @@ def judge_curve(points: Sequence[ScalePoint]) -> ScalingVerdict:
 
     Args:
         points: one or more, ascending by nodes.
-
     """
     first = points[0]
     odd = first.slow_sets()

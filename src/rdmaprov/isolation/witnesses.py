@@ -35,7 +35,6 @@ class WitnessSearch:
         schedule: rounds of pairs that come first, and fill up later ones.
         may_meet: whether two can be tested together.
         meetings: what is known already.
-
     """
 
     things: Sequence[str]

@@ -33,7 +33,6 @@ class Cluster:
         layout: where the lab is.
         say: prints a line for the user.
         on_answer: is called for each node that answers after a start.
-
     """
 
     layout: Layout
@@ -45,7 +44,6 @@ class Cluster:
 
         Raises:
             RdmaprovError: there is none.
-
         """
         lab = Lab.load(self.layout.state)
         if lab is None:
@@ -85,7 +83,6 @@ class Cluster:
         Raises:
             UsageError: there is none.
             UnreachableError: its machine does not run.
-
         """
         node = self.load().node(name)
         if not self._machines.is_running(name):
@@ -148,7 +145,6 @@ class Cluster:
 
         Raises:
             UnreachableError: a node does not answer, so it could not be waited for later.
-
         """
         model.check_state_name(name)
         lab = self.load()
@@ -185,7 +181,6 @@ class Cluster:
 
         Raises:
             UsageError: there is no such state, or a node got a new disk since.
-
         """
         lab = self.load()
         saved = lab.saved_state(name)

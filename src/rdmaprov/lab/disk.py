@@ -26,7 +26,6 @@ def boot_sector(boot_img: bytes, disk_sectors: int) -> bytes:
 
     Raises:
         ValueError: boot_img is not one sector long.
-
     """
     if len(boot_img) != SECTOR_BYTES:
         raise ValueError(f"boot.img has {len(boot_img)} bytes, not {SECTOR_BYTES}")
@@ -51,7 +50,6 @@ def core_sectors(core_img: bytes) -> bytes:
 
     Raises:
         ValueError: core.img does not fit into the gap before the partition.
-
     """
     if len(core_img) > (PARTITION_START_SECTOR - CORE_START_SECTOR) * SECTOR_BYTES:
         raise ValueError(

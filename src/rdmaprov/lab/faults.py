@@ -83,7 +83,6 @@ def find(name: str) -> Fault:
 
     Raises:
         UsageError: there is none.
-
     """
     known = catalogue()
     if name in known:
@@ -107,7 +106,6 @@ def inject(fault: Fault, node: LabNode, node_dir: Path, rail: int) -> None:
         UsageError: what it is to break is not there.
         RdmaprovError: it did not work.
         UnreachableError: the node does not answer on its console channel.
-
     """
     where = rail if fault.of_rail else "node"
     longest_s = limit_s(TIMEOUT_S, node_dir)
@@ -128,7 +126,6 @@ def heal(node: LabNode, node_dir: Path) -> list[Healed]:
     Raises:
         RdmaprovError: one of them did not go; what follows it is still there.
         UnreachableError: the node does not answer on its console channel.
-
     """
     longest_s = limit_s(TIMEOUT_S, node_dir)
     listed = monitor.run_inside(node.name, node_dir, _script("list_faults"), longest_s)

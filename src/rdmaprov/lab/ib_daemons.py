@@ -33,7 +33,6 @@ class SubnetDaemons:
 
     Args:
         root: the directory.
-
     """
 
     root: Path
@@ -50,7 +49,6 @@ class SubnetDaemons:
 
         Raises:
             UsageError: the library that leads to ibsim is not there.
-
         """
         found = sorted(Path("/usr/lib").glob(f"*/{_PRELOAD}"))
         if not found:
@@ -67,7 +65,6 @@ class SubnetDaemons:
 
         Raises:
             SubnetNotUp: no answer within UP_TIMEOUT_S.
-
         """
         os.mkfifo(self._console)
         # Opened for both directions, the console has no end.
@@ -91,7 +88,6 @@ class SubnetDaemons:
 
         Raises:
             SubnetNotUp: no tables within UP_TIMEOUT_S.
-
         """
         name = _manager(plane)
         log = self.root / f"{name}.log"
@@ -107,7 +103,6 @@ class SubnetDaemons:
 
         Raises:
             SubnetNotUp: no standby within UP_TIMEOUT_S.
-
         """
         (self.root / f"{_SECOND}.log").unlink(missing_ok=True)
         self._start_opensm(_SECOND, hca_name(2, 0), ["-d2"])

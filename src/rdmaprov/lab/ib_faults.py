@@ -25,7 +25,6 @@ class SubnetFault:
         second_manager: the second node runs one, too; wrong by a site that names its managers.
         limited: the HCA that the manager makes a limited member of the default partition. No text
             of `lab subnet save` shows it: `rdmaprov subnet` asks each port.
-
     """
 
     title: str
@@ -157,7 +156,6 @@ def chosen(names: str | None, topology: Topology) -> list[SubnetFault]:
 
     Raises:
         UsageError: there is no such fault, or the fabric is too small for it.
-
     """
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     unknown = [name for name in wanted if name not in FAULTS]

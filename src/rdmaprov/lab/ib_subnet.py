@@ -40,7 +40,6 @@ class LabSubnet:
 
     Args:
         layout: its directory, lock and marker.
-
     """
 
     layout: Layout
@@ -67,7 +66,6 @@ class LabSubnet:
         Raises:
             UsageError: a program is not installed.
             SubnetNotUp: it was not up in time.
-
         """
         tools.require(TOOLS)
         self.layout.claim()
@@ -123,7 +121,6 @@ class LabSubnet:
 
         Raises:
             UsageError: there is no subnet.
-
         """
         try:
             return Topology(**json.loads((self._root / _TOPOLOGY).read_text()))
@@ -135,7 +132,6 @@ class LabSubnet:
 
         Raises:
             UsageError: there is no subnet.
-
         """
         if not self.is_up():
             raise _no_subnet()
@@ -148,7 +144,6 @@ class LabSubnet:
         Raises:
             UsageError: there is no subnet, or no such program.
             SubnetNotUp: the tool did not end in time.
-
         """
         environment = self.environment()
         program = shutil.which(argv[0], path=environment["PATH"])
@@ -178,7 +173,6 @@ class LabSubnet:
 
         Raises:
             UsageError: there is no subnet, or no such program.
-
         """
         environment = self.environment()
         program = shutil.which(argv[0], path=environment["PATH"])

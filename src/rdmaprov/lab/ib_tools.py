@@ -33,7 +33,6 @@ def write(directory: Path, work: Path, settings: Sequence[str]) -> None:
         directory: of the programs.
         work: where they run.
         settings: the environment that tells the subnet from others.
-
     """
     directory.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)

@@ -36,7 +36,6 @@ class Topology:
         cables: cables from each leaf to each spine.
         cores: number of cores of a plane; none for two levels.
         planes: number of subnets.
-
     """
 
     nodes: int = 16
@@ -66,7 +65,6 @@ class Topology:
 
         Raises:
             UsageError: a number is out of its range.
-
         """
         below = self.rails if self.cores else self.pods * self.rails
         for option, value, allowed in (

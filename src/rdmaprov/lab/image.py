@@ -86,7 +86,6 @@ class ImageStore:
             key: the image's name in the store.
             what: how to call it in a message.
             build: makes the image inside the directory given and returns its path.
-
         """
         with self._lock(key):
             self._sweep(key)
@@ -166,7 +165,6 @@ def check_space(directory: Path, mib: int) -> None:
 
     Raises:
         RdmaprovError: with what is there, what is needed and how to put it elsewhere.
-
     """
     directory.mkdir(parents=True, exist_ok=True)
     free_mib = shutil.disk_usage(directory).free >> 20

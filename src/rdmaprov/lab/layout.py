@@ -47,7 +47,6 @@ class Layout:
 
         Raises:
             UsageError: it holds somebody else's files, which `lab down` would remove.
-
         """
         if not self._marker.exists() and self.root.exists() and any(self.root.iterdir()):
             raise UsageError(
@@ -76,7 +75,6 @@ class Layout:
 
         Raises:
             RdmaprovError: another command holds it.
-
         """
         self.root.parent.mkdir(parents=True, exist_ok=True)
         with (self.root.parent / f".{self.root.name}.lock").open("w") as lock:

@@ -45,7 +45,6 @@ class Login:
 
         Raises:
             UnreachableError: its machine ended, or it did not answer in time.
-
         """
         self.wait(node, boots)
         numbers = " ".join(str(rail.number) for rail in node.rails)
@@ -60,7 +59,6 @@ class Login:
 
         Raises:
             UnreachableError: its machine ended, or it did not answer in time.
-
         """
         longest_s = boots * limit_s(BOOT_TIMEOUT_S, self.layout.root)
         give_up = time.monotonic() + longest_s

@@ -88,7 +88,6 @@ class Lab:
 
         Raises:
             UsageError: there is none.
-
         """
         for node in self.nodes:
             if node.name == name:
@@ -112,7 +111,6 @@ class Lab:
 
         Raises:
             UsageError: there is none.
-
         """
         for state in self.saved:
             if state.name == name:
@@ -154,7 +152,6 @@ class Lab:
 
         Raises:
             RdmaprovError: the file is damaged.
-
         """
         try:
             raw = json.loads(path.read_text())
@@ -184,7 +181,6 @@ def find_rail(node: LabNode, number: int) -> LabRail:
 
     Raises:
         UsageError: the node has none of that number.
-
     """
     for rail in node.rails:
         if rail.number == number:
@@ -225,7 +221,6 @@ def check_range(option: str, value: int, allowed: range, unit: str = "") -> None
 
     Raises:
         UsageError: naming the option and what to write.
-
     """
     if value not in allowed:
         raise UsageError(
@@ -239,7 +234,6 @@ def check_state_name(name: str) -> None:
 
     Raises:
         UsageError: with what a name may be.
-
     """
     if not STATE_NAME.fullmatch(name):
         raise UsageError(

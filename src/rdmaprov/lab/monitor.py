@@ -103,7 +103,6 @@ def agent(node: str, node_dir: Path, timeout_s: float) -> Iterator[_Peer]:
 
     Raises:
         UnreachableError: no agent answered.
-
     """
     with ExitStack() as stack:
         try:
@@ -157,7 +156,6 @@ def run_inside(node: str, node_dir: Path, script: str, timeout_s: float) -> Prog
 
     Raises:
         UnreachableError: the node's agent did not answer, or the script ran past timeout_s.
-
     """
     give_up = time.monotonic() + timeout_s
     with agent(node, node_dir, timeout_s) as peer:
@@ -192,7 +190,6 @@ def reboot(node: str, node_dir: Path, timeout_s: float) -> bool:
 
     Raises:
         UnreachableError: QEMU itself does not answer.
-
     """
     try:
         with qemu(node_dir, timeout_s) as machine:

@@ -36,7 +36,6 @@ class Speed:
         probe_s: what the boot probe took, QEMU's own start included; at most MOST times as long
             as on the quiet machine.
         boot_s: what one boot of the nodes that were started together took; None before the first.
-
     """
 
     measured_at: float
@@ -70,7 +69,6 @@ def measure(directory: Path, chosen: Accel) -> None:
     Args:
         directory: of the lab.
         chosen: the acceleration of its nodes.
-
     """
     known = read(directory)
     if known is not None and 0 <= time.time() - known.measured_at < MAX_AGE_S:
@@ -95,7 +93,6 @@ def limit_s(base_s: float, directory: Path) -> float:
     Args:
         base_s: what the quiet machine is allowed.
         directory: of the lab, or of one of its nodes; base_s holds where nothing was measured.
-
     """
     measured = (read(each) for each in (directory, *directory.parents[:2]))
     return base_s * next((speed.patience for speed in measured if speed), 1.0)

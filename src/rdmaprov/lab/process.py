@@ -41,7 +41,6 @@ def run(
 
     Raises:
         CommandError: it did not start, ended with an error, or ran past timeout_s.
-
     """
     try:
         done = subprocess.run(
@@ -95,7 +94,6 @@ class Daemon:
 
         Raises:
             CommandError: another start of it neither recorded itself nor went away.
-
         """
         lock = os.open(self.record.with_suffix(".alive"), os.O_RDWR | os.O_CREAT, 0o600)
         try:

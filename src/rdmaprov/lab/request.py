@@ -35,7 +35,6 @@ class LabRequest:
 
         Raises:
             UsageError: naming what differs.
-
         """
         for option, wanted, seen in (
             ("--nodes", self.nodes, len(lab.nodes)),
@@ -58,7 +57,6 @@ class LabRequest:
         Raises:
             RdmaprovError: the disk has no room for it.
             UsageError: there is no such shape, or a node has no slots for its NICs.
-
         """
         nodes = self.nodes or model.DEFAULT_NODES
         kinds = shapes.of_nodes(self.shape, nodes)

@@ -36,7 +36,6 @@ class Shape:
         last_rail: what it says of the last one besides.
         variables: of the site.
         suite: of Debian; None for the lab's.
-
     """
 
     name: str = ""
@@ -56,7 +55,6 @@ class Shape:
         Args:
             node: its number, from 1.
             netdevs: the network devices that its RDMA devices are on, by rail.
-
         """
         last = len(netdevs) - 1
         return [
@@ -88,7 +86,6 @@ def find(name: str | None) -> Shape:
 
     Raises:
         UsageError: there is none.
-
     """
     if name is None:
         return PLAIN
@@ -106,7 +103,6 @@ def of_nodes(names: str | None, count: int) -> list[Shape]:
 
     Raises:
         UsageError: there is no such shape, or there are more shapes than nodes.
-
     """
     chosen = [find(name) for name in names.split(",")] if names is not None else [PLAIN]
     if len(chosen) > count:

@@ -38,7 +38,6 @@ def write(layout: Layout, lab: Lab) -> Path:
 
     Raises:
         UsageError: there is a hosts file that the lab did not write.
-
     """
     site = Path(lab.site)
     import yaml

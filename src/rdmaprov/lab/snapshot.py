@@ -31,7 +31,6 @@ def pause(node: str, node_dir: Path) -> None:
 
     Raises:
         UnreachableError: QEMU does not answer.
-
     """
     _command(node, node_dir, "stop")
 
@@ -41,7 +40,6 @@ def resume(node: str, node_dir: Path) -> None:
 
     Raises:
         UnreachableError: QEMU does not answer.
-
     """
     _command(node, node_dir, "cont")
 
@@ -52,7 +50,6 @@ def save(node: str, node_dir: Path, name: str) -> None:
     Raises:
         RdmaprovError: QEMU refused.
         UnreachableError: QEMU does not answer.
-
     """
     said = _command(node, node_dir, "human-monitor-command", f"savevm {name}")
     if said:
@@ -64,7 +61,6 @@ def delete(node: str, node_dir: Path, name: str) -> None:
 
     Raises:
         UnreachableError: QEMU does not answer.
-
     """
     _command(node, node_dir, "human-monitor-command", f"delvm {name}")
 
@@ -88,7 +84,6 @@ def set_clock(node: str, node_dir: Path) -> None:
     Raises:
         RdmaprovError: it is still wrong after several attempts.
         UnreachableError: the guest agent does not answer.
-
     """
     lead_s = 0.0
     for _ in range(CLOCK_ATTEMPTS):

@@ -104,7 +104,6 @@ def call(
 
     Raises:
         subprocess.TimeoutExpired: it ran past timeout_s.
-
     """
     return subprocess.run(
         command(layout, node, ["sh", "-s"]),

@@ -45,7 +45,6 @@ def require(tools: Mapping[str, str]) -> None:
 
     Raises:
         UsageError: with the line that installs them.
-
     """
     if missing(tools):
         raise UsageError(

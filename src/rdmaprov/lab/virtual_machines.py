@@ -115,7 +115,6 @@ class Machines:
 
         Raises:
             RdmaprovError: one of them could not be saved; then none is.
-
         """
 
         def on_each(work: Callable[[str, Path, str], None]) -> None:

@@ -30,7 +30,6 @@ class KnownCause:
         fix: what to do.
         whose: `own`, `all`, `others` or `open`; causes.yml says what each is.
         ends: whether a job that has it is broken by that alone.
-
     """
 
     id: str

@@ -43,7 +43,6 @@ class CollNetObstacle:
     Args:
         seen: the line that says it, with its host; empty if none does.
         cause: the likely cause, and what to do.
-
     """
 
     seen: str

@@ -56,7 +56,6 @@ class CompletionError:
         request: what failed: `Send`, `Recv` or another; empty if unsaid.
         call: `ibv_modify_qp` if the path could not be connected: `status` is that of errno, 0 if
             unsaid; empty for a completion.
-
     """
 
     host: str
@@ -153,7 +152,6 @@ def find_completions(
         text: what a rank wrote, with or without NCCL's prefix.
         host: the rank's host, if the caller knows it.
         rank: the rank, if the caller knows it.
-
     """
     seen = set()
     for line in text.splitlines():

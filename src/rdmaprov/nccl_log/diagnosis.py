@@ -49,7 +49,6 @@ class Diagnosis:
         ranks: that it concerns, in a communicator of `size` ranks.
         size: of that communicator; 0 without ranks.
         hca: of the host, if it is about one.
-
     """
 
     what: str

@@ -51,7 +51,6 @@ class DiagnosticLine:
         check: `p2p`, `net bw`, `ECC`, `NVLink`, `GPU inventory`, ...
         is_ok: NCCL found nothing to report.
         text: what it says.
-
     """
 
     host: str
@@ -70,7 +69,6 @@ class FailedCopy:
         target: of the other.
         path: such as NVL, PIX or SYS.
         handle: how the memory was shared, such as CUMEM_POSIX_FD.
-
     """
 
     kind: str
@@ -95,7 +93,6 @@ class RankSet:
         count: of all of them.
         size: ranks of the communicator.
         reference: the rank from which they differ; None if each speaks for itself.
-
     """
 
     what: str

@@ -41,7 +41,6 @@ def judge(
         gdr_required: each channel must use GPUDirect RDMA; otherwise all or none.
         every_rank: whether a rank without a line is a finding.
         one_domain: all nodes share one NVLink domain, so no channel needs to leave a node.
-
     """
     if one_domain and matrix.local_only:
         expected_transport, expected_hcas = Transport.P2P, None

@@ -63,7 +63,6 @@ class Channel:
         hcas: names of the RDMA devices; several when merged, none when the log does not name them.
         gdr: the channel uses GPUDirect RDMA.
         collnet: the channel is to a reducing switch (SHARP).
-
     """
 
     rank: LogRank
@@ -107,7 +106,6 @@ class Process:
         hcas: RDMA devices that it found.
         hints: what explains why a network was not used, by kind, as NCCL wrote it.
         said: its network, version and variables of the environment, by name.
-
     """
 
     host: str
@@ -137,7 +135,6 @@ class Matrix:
         diagnostics: results of NCCL's diagnostics, each once.
         broken: what the logs say of errors, and of the end.
         unfinished_hosts: hosts of which a log ends before its channels were all listed.
-
     """
 
     channels: tuple[Channel, ...]

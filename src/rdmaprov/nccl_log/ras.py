@@ -30,7 +30,6 @@ class RasProcess:
         node: its address on the control network.
         pid: its id there.
         gpu: its first GPU.
-
     """
 
     node: str
@@ -46,7 +45,6 @@ class LaggingRank:
         process: the rank's.
         launched: operations, 0 for none.
         most: operations of the rank that launched most.
-
     """
 
     process: RasProcess
@@ -61,7 +59,6 @@ class RasReport:
     Args:
         unresponsive: processes that did not answer, or are considered dead.
         lagging: ranks that are behind.
-
     """
 
     unresponsive: tuple[RasProcess, ...]

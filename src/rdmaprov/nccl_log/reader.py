@@ -31,7 +31,6 @@ def read_logs(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
     Raises:
         UsageError: a file is missing or is a directory.
         UnreadableLogError: a file is binary, or none has a line of NCCL's.
-
     """
     tally = Tally()
     names, silent = [], []
@@ -54,7 +53,6 @@ def read_texts(texts: Iterable[tuple[str, str]]) -> tuple[Tally, tuple[str, ...]
 
     Args:
         texts: name and text of each.
-
     """
     tally, silent = Tally(), []
     for name, text in texts:

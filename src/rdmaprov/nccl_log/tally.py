@@ -48,7 +48,6 @@ class GpuTally:
         errors: its completions with error, each once.
         pending: channels came after the last "Connected".
         complete: a communicator was complete.
-
     """
 
     ranks: defaultdict[int, RankTally] = field(default_factory=lambda: defaultdict(RankTally))
@@ -70,7 +69,6 @@ class ProcessTally:
         hints: what explains why a network was not used, by kind.
         plugin: what nccl-rdma-sharp-plugins sends by; empty without it.
         said: its network, version and variables of the environment, by name.
-
     """
 
     devices: tuple[events.Device, ...] | None = None

@@ -34,7 +34,6 @@ def read_matrix(paths: Iterable[Path]) -> Matrix:
     Raises:
         UsageError: a file is missing or is a directory.
         UnreadableLogError: a file is binary, or none has a line of NCCL's.
-
     """
     return resolve.make_matrix(*reader.read_logs(paths))
 

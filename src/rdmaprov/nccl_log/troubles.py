@@ -45,7 +45,6 @@ class RankTrouble(NamedTuple):
         pid: of the process; 0 if unsaid.
         rank: that said it; None if unsaid.
         file: in which it stands.
-
     """
 
     cause: str
@@ -85,7 +84,6 @@ class TroubleTally:
         rank: whose line of torch's was the last one.
         follows: `last` before the text of a last error, `root` within torchrun's root cause.
         root: what of that was read.
-
     """
 
     file: str = ""

@@ -34,7 +34,6 @@ class AlgorithmChoice:
         algorithm: such as ring, tree, nvlstree, collnetdirect, or symmetric.
         protocol: ll, ll128 or simple; empty if it is symmetric.
         count: how often.
-
     """
 
     ranks: int
@@ -77,7 +76,6 @@ def taken_algorithm(
         function: such as AllReduce.
         size: of the message, in bytes.
         ranks: of the communicator.
-
     """
     found = {
         choice.algorithm

@@ -66,7 +66,6 @@ class Ethtool:
 
     Args:
         wanted: a pattern of the names that are kept.
-
     """
 
     def __init__(self, netdev, wanted=ETHTOOL):

@@ -45,7 +45,6 @@ class RailCounters:
         unfit: why nothing is read of the rail; empty if it is.
         fast, slow: pairs of a counter's name and what reads it.
         ethtool: reads several at once; None if the device has none.
-
     """
 
     def __init__(self, described, number, fast, slow, ethtool=ETHTOOL, root="/", packets=None):

@@ -150,7 +150,6 @@ def judge(signed, identity, now):
 
     Raises:
         KeyError, TypeError, AttributeError: what was signed is not of that shape.
-
     """
     until, issued = signed["valid_until"], signed["issued"]
     found, updated, unknown = differences(signed["own"]["identity"], identity)

@@ -44,7 +44,6 @@ class Wire:
         mtu: the most payload of a packet, bytes: the port's active MTU.
         ipv6: whether its addresses are of IPv6 (RoCE).
         vlan: whether packets have a tag (RoCE).
-
     """
 
     link_gbps: float
@@ -83,7 +82,6 @@ class SlotLimit:
     Args:
         gb_s: of data in each direction, GB/s.
         name: of the slot, as a part of a sentence.
-
     """
 
     gb_s: float
@@ -97,7 +95,6 @@ class PathCeiling:
     Args:
         gb_s: payload, GB/s each way.
         derivation: how it follows, as a sentence.
-
     """
 
     gb_s: float
@@ -120,7 +117,6 @@ def path_ceiling(
         oversubscription: how much more the rails under a leaf can send than its uplinks carry.
         crossing: the share of the leaf's rails that send across at the same time; 0 for a path
             that stays under its leaf.
-
     """
     share = wire.payload_share(size)
     line = wire.line_gb_s * share

@@ -49,7 +49,6 @@ def retest_matching(
         suspects: what is suspected.
         turn: 0 for the first retest.
         seed: of the choice of partners.
-
     """
     met: dict[int, set[Pair]] = defaultdict(set)
     bad: dict[int, set[str]] = defaultdict(set)
@@ -112,7 +111,6 @@ class PathSearch:
         matrix: what is known; it grows.
         make_tests: returns the tests of a matching.
         seed: of the partners in retests.
-
     """
 
     nodes: Sequence[str]

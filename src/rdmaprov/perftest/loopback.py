@@ -29,7 +29,6 @@ class LoopbackCeiling:
     Args:
         gb_s: in each direction, GB/s.
         reason: what limits it, as a part of a sentence.
-
     """
 
     gb_s: float
@@ -55,7 +54,6 @@ def loopback_ceiling(port_gbps: float, *paths: Sequence[Hop]) -> LoopbackCeiling
     Args:
         port_gbps: rate of the NIC's port, Gb/s.
         paths: the links from the CPU to the NIC, and to the GPU whose memory it is.
-
     """
     best = LoopbackCeiling(port_gbps / 8, f"a port of {port_gbps:g} Gb/s")
     for path in paths:
@@ -97,7 +95,6 @@ class MemoryPlace:
         is_near: whether it is where jobs use it from: its NUMA node, or a GPU under the same
             switch. What is farther has no floor: it depends on the links between processors.
         reason: why it is not near; empty if it is.
-
     """
 
     is_near: bool
@@ -119,7 +116,6 @@ def gpu_place(nic: Sequence[str], gpu: Sequence[str], nic_numa: int, gpu_numa: i
         gpu: likewise to the GPU.
         nic_numa: the NIC's NUMA node.
         gpu_numa: the GPU's.
-
     """
     if nic[:1] == gpu[:1] and nic:
         return MemoryPlace(is_near=True)

@@ -28,7 +28,6 @@ class Matching:
         pairs: by the rail that both of a pair send on; no node is twice in those of a rail.
         shift: by how many places the receiver's rail is behind the sender's; 0 for paths that stay
             on their rail.
-
     """
 
     pairs: Mapping[int, tuple[Pair, ...]]
@@ -49,7 +48,6 @@ class Matching:
             measures: `bandwidth` or `latency`.
             size: bytes of a message.
             memory: of ends, by node and rail; host memory by default.
-
         """
         kind = memory or {}
         found = []
@@ -84,7 +82,6 @@ def few_matchings(
         leaf_of: the leaf of each node; empty, or missing, where it is not known.
         seed: of the choice; the same one gives the same matchings.
         count: how many, at most n - 1 (n if that is even).
-
     """
     of_rail = {rail: _Choice(nodes, leaf_of, f"{seed} {rail}").rounds(count) for rail in rails}
     many = max((len(rounds) for rounds in of_rail.values()), default=0)

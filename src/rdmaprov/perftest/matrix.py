@@ -63,7 +63,6 @@ class PathMatrix:
         unknown: of which errors a path has, that say nothing of it.
         reasons: what was said with that error, if anything.
         rounds: that were added.
-
     """
 
     leaf_of: Mapping[str, str] = field(default_factory=dict)

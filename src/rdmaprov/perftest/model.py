@@ -15,7 +15,6 @@ class End:
 
     Args:
         memory: `host`, `numa0`, `numa1`, … for memory of that NUMA node, or `gpu0`, `gpu1`, ….
-
     """
 
     node: str
@@ -32,7 +31,6 @@ class PathTest:
         receiver: the server's end; the same node and rail for a loopback.
         measures: `bandwidth` (ib_write_bw) or `latency` (ib_write_lat).
         size: bytes of a message.
-
     """
 
     sender: End
@@ -58,7 +56,6 @@ class PathResult:
             `timeout`, `killed`, `completion`, `refused`, `no-perftest`, `no-gpu-memory`, …);
             empty if there is one.
         said: what perftest said of it, masked and cut; data from a stranger.
-
     """
 
     test: PathTest

@@ -39,7 +39,6 @@ class Suspect:
         paths: those that show it.
         limit: the share of good paths below which their median shows it; 0: each is bad by itself.
         seen: the part in words, such as `its uplinks`.
-
     """
 
     kind: str
@@ -58,7 +57,6 @@ class Evidence:
     Attributes:
         value: what each path reached, as a share of good ones.
         bad: the paths that are bad by themselves.
-
     """
 
     def __init__(self, matrix: PathMatrix) -> None:

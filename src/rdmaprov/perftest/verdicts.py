@@ -63,7 +63,6 @@ def faulty_part(matrix: PathMatrix, suspect: Suspect, after: int) -> FaultyPart:
         matrix: all tests.
         suspect: what they show.
         after: the number of the last round before the retests.
-
     """
     sure = _is_shown_again(matrix, suspect, after)
     why = _why(matrix, suspect)
@@ -138,7 +137,6 @@ def merge_rails(parts: Sequence[FaultyPart], rails: Sequence[int]) -> tuple[Faul
     Args:
         parts: each of one rail.
         rails: all numbers.
-
     """
     groups: dict[tuple[str, tuple[str, ...], str], list[FaultyPart]] = defaultdict(list)
     for part in parts:

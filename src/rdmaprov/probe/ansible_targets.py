@@ -62,7 +62,6 @@ class Targets:
 
     Args:
         become_password: sudo's on nodes that have none of their own, as `--ask-become-pass` asks.
-
     """
 
     def __init__(self, become_password: str = "") -> None:
@@ -79,7 +78,6 @@ class Targets:
 
         Raises:
             NodeUnreachable: in a way that this connection cannot.
-
         """
         try:
             given = {

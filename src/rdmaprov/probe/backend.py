@@ -42,7 +42,6 @@ class ProbeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
 
         Raises:
             NodeError: there is none; the message says why.
-
         """
         text = self.get_command(command, *args)
         if everywhere:

@@ -19,7 +19,6 @@ class Batch:
 
     Args:
         commands: that are asked; other nodes may share them.
-
     """
 
     def __init__(self, commands: Sequence[Command]) -> None:

@@ -49,7 +49,6 @@ class Command:
         limit_s: seconds it may take.
         given: its standard input.
         shared: what comes before that, and is the same for many nodes: one copy in memory.
-
     """
 
     text: str
@@ -63,7 +62,6 @@ class Command:
         Args:
             number: of the request.
             is_patient: whether it may take one limit more.
-
         """
         limit = f"{number} {self.limit_s}{'+' if is_patient else ''}"
         return b"".join((limit.encode(), self._head, self.shared, self.given))
@@ -116,7 +114,6 @@ class Connection:
 
         Raises:
             NodeUnreachable: there is none in time, with the reason.
-
         """
         loop, process = asyncio.get_running_loop(), self._process
         self._input, _ = await loop.connect_write_pipe(asyncio.Protocol, process.stdin)
@@ -291,7 +288,6 @@ async def open_connection(
 
     Raises:
         NodeUnreachable: there is none, with the reason; NodeSilent if ssh itself gave up.
-
     """
     # A mark that nothing on the node can print by itself.
     mark = f"rdmaprov-{secrets.token_hex(8)}"

@@ -17,7 +17,6 @@ def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: st
         limits: of time and number.
         together: see Probe.
         become_password: see Targets.
-
     """
     return Probe(fleet_targets(fleet, become_password), limits, together)
 

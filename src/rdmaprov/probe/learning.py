@@ -18,7 +18,6 @@ class Learning:
     Args:
         nodes: all that will be asked, in their order.
         together: whether the list goes to all nodes at once, or to each when its turn comes.
-
     """
 
     nodes: tuple[str, ...]

@@ -32,7 +32,6 @@ class AgentOutput(asyncio.Protocol):
         asked: the numbers of the requests that wait.
         on_answer: gets each answer that is whole.
         on_end: is called once: the stream ended, or (True) is not the agent's.
-
     """
 
     def __init__(
@@ -145,7 +144,6 @@ class ErrorOutput(asyncio.Protocol):
 
     Attributes:
         said: the last bytes of the error output.
-
     """
 
     def __init__(self, on_more: Callable[[], None]) -> None:

@@ -14,7 +14,6 @@ class Patience:
 
     Attributes:
         is_spent: whether the node was waited for in vain.
-
     """
 
     def __init__(self, *, is_spent: bool = False) -> None:
@@ -27,7 +26,6 @@ class Patience:
             future: is not cancelled.
             limit_s: seconds to wait for it.
             more_s: seconds after that, where nobody waited for the node in vain before.
-
         """
         limits = (limit_s,) if self.is_spent else (limit_s, more_s)
         for each in limits:

@@ -36,7 +36,6 @@ class Probe:
 
     Attributes:
         live: whether every command is run anew, whatever is known.
-
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class Probe:
 
         Raises:
             NodeError: there is no answer; the message says why.
-
         """
         command = Command(text, self._limits.command_s if limit_s is None else limit_s)
         session = self._sessions[name]
@@ -112,7 +110,6 @@ class Probe:
         Args:
             commands: by the nodes' names.
             count: is called for each answer, in the order of the nodes.
-
         """
         futures = {name: self._ask(name, command) for name, command in commands.items()}
         answers: dict[str, Answer | NodeError] = {}

@@ -112,7 +112,6 @@ def sudo_reason(said: str) -> Reason | None:
 
     Args:
         said: what sudo and the node's shell wrote to standard error, or Ansible's message.
-
     """
     return next((found for pattern, found in _SUDO if re.search(pattern, said)), None)
 
@@ -123,7 +122,6 @@ def reason(said: str, code: int | None, target: Target) -> Reason:
     Args:
         said: what ssh, sudo and the node's shell wrote to standard error.
         code: ssh's exit status; 255 is its own, others are the remote command's.
-
     """
     names = {
         "node": target.name,

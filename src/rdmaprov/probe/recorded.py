@@ -41,7 +41,6 @@ class RecordingProbe:
         answers: by command, its answer, or why the node gave none.
         lost: why the node is unreachable; None if it answered all the time.
         live: see Probe.
-
     """
 
     def __init__(self, probe: AnyProbe) -> None:
@@ -104,7 +103,6 @@ class RecordedProbe:
 
     Attributes:
         live: of no effect.
-
     """
 
     def __init__(self, answers: Mapping[str, Answer | str]) -> None:
@@ -122,7 +120,6 @@ class RecordedProbe:
 
         Raises:
             NoAnswer: it is not in the record, or the node gave none.
-
         """
         found = self._answers.get(text)
         if isinstance(found, Answer):

@@ -27,7 +27,6 @@ class Limits:
         opening: connections that are being opened; each costs the controller a key exchange.
         open: connections that are open; each is a process of ssh's. If the fleet has more nodes,
             a connection is closed after its answers.
-
     """
 
     command_s: float = 20
@@ -46,7 +45,6 @@ class Shared:
         opening: bounds how many are being opened.
         open: bounds how many are open.
         is_patient: whether a silent node gets one limit more.
-
     """
 
     limits: Limits
@@ -76,7 +74,6 @@ class Session:
 
         Raises:
             NodeError: there is none, with the reason.
-
         """
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._open())
@@ -215,7 +212,6 @@ async def open_patiently(
 
     Raises:
         NodeError: there is none, with the reason.
-
     """
     limit = target.connect_s
     try:

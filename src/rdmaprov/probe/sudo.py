@@ -19,7 +19,6 @@ class Sudo:
     Args:
         prompt: with which it asks.
         password: the answer.
-
     """
 
     def __init__(self, prompt: str, password: str) -> None:
@@ -35,7 +34,6 @@ class Sudo:
 
         Raises:
             Refused: it asks again. A second wrong try might lock the user out.
-
         """
         asked = said.count(self._prompt)
         if asked > 1:

@@ -27,7 +27,6 @@ class Target:
         login: what a person types to go there, where that is not ssh.
         is_template: whether words of argv have `{command}` or `{quoted}` where the shell's text
             goes, as it is or as one word of a shell; else it comes last.
-
     """
 
     name: str

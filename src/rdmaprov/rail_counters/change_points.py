@@ -29,7 +29,6 @@ def change_points(values: Sequence[float], min_change: float = MIN_CHANGE) -> li
     Args:
         values: in the order of time, more than zero.
         min_change: least relative difference of two levels.
-
     """
     if len(values) < 2 * _LEAST:
         return []
@@ -76,7 +75,6 @@ class Cut:
         place: of the first value of the second part.
         fall: how much higher the first part's mean is, times sqrt(n1 n2 / n): the CUSUM statistic,
             whose square is the variance that the cut explains.
-
     """
 
     place: int
@@ -90,7 +88,6 @@ def best_cut(values: Sequence[float], least: int, weigh: Callable[[float], float
         values: in the order of time.
         least: values of a part.
         weigh: of a fall; what is largest is best. By default rises count like falls.
-
     """
     count, whole = len(values), sum(values)
     best, before = Cut(0, 0.0), 0.0

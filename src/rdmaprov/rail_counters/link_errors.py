@@ -40,7 +40,6 @@ def most_errors(bits: float) -> int:
 
     Args:
         bits: that the link carried, idle symbols too: they can be wrong as well.
-
     """
     mean = MAX_BER * bits
     if mean >= _NORMAL:
@@ -67,7 +66,6 @@ def findings(
         lossless: the priority on which PFC allows no loss at all, None if there is none.
         leaves: the leaf of each node for which it is known.
         during: when that was, as a text has it.
-
     """
     here = list(local_findings(rails, lossless, during))
     # What a bad link loses, the senders at its other ends count.

@@ -35,7 +35,6 @@ class RailTraffic:
     Args:
         delta: each counter's growth.
         bits: that its line carried meanwhile at its rate, idle symbols too; 0 if not known.
-
     """
 
     node: str
@@ -87,7 +86,6 @@ def balance(rails: Sequence[RailTraffic], due_bytes: int) -> Iterator[Finding]:
     Args:
         rails: of all nodes.
         due_bytes: what each node had to send.
-
     """
     by_node: dict[str, list[RailTraffic]] = {}
     for each in rails:

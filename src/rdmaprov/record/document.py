@@ -38,7 +38,6 @@ class NodeRecord:
 
     Args:
         document: what the file has.
-
     """
 
     document: Mapping[str, Any]
@@ -92,7 +91,6 @@ def new_document(
 
     Raises:
         OddAnswer: the readings are none.
-
     """
     parts = _require_readings(readings)
     checks = [_entry(command, answer) for command, answer in answers.items()]
@@ -120,7 +118,6 @@ def read_record(path: Path) -> NodeRecord:
 
     Raises:
         RecordError: it cannot be read, is cut, too large, or no record.
-
     """
     again = "Take it again: rdmaprov record SITE --limit NODE"
     try:
@@ -136,7 +133,6 @@ def parse_record(data: bytes) -> dict[str, Any]:
 
     Raises:
         OddAnswer: it is cut, too large, or no record.
-
     """
     if len(data) > MOST_FILE_BYTES:
         raise OddAnswer(f"it exceeds {MOST_FILE_BYTES >> 20} MiB")

@@ -96,7 +96,6 @@ class Scrub:
 
     Args:
         mask: hides the secrets of the site.
-
     """
 
     def __init__(self, mask: Mask) -> None:

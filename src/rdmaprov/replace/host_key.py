@@ -52,7 +52,6 @@ class HostKey:
         fingerprint: of the key: `SHA256:` and 43 characters.
         is_known: whether ssh verifies it, by a known key or by a certificate authority's.
         old: fingerprints of the keys that are known for this name.
-
     """
 
     kind: str
@@ -66,7 +65,6 @@ def look(target: Target) -> HostKey | None:
 
     Raises:
         HostKeyError: the site turns the check off, or the node shows nothing.
-
     """
     if not target.address:
         return None
@@ -83,7 +81,6 @@ def learn(target: Target, key: HostKey) -> Path:
 
     Raises:
         HostKeyError: the node shows another key now, or ssh still does not verify it.
-
     """
     files, name = _files(target), _known_name(target)
     with tempfile.TemporaryDirectory(prefix="rdmaprov-") as place:

@@ -38,7 +38,6 @@ class Journal:
         directory: of the files.
         steps: that prove something, in their order.
         now: seconds since 1970.
-
     """
 
     directory: Path
@@ -135,7 +134,6 @@ def identity_of(values: Mapping[str, Any], machine: str) -> str:
     Args:
         values: what the site wants of it.
         machine: what tells the machine from another one.
-
     """
     text = json.dumps([machine, dict(values)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

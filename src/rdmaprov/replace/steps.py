@@ -32,7 +32,6 @@ class Step:
     Args:
         name: as it is shown.
         act: does it on nodes; OK only if all of them passed.
-
     """
 
     name: str
@@ -46,7 +45,6 @@ class Stopped:
     Args:
         step: that it stopped at; empty if all nodes are in service.
         text: why, on one line.
-
     """
 
     code: ExitCode = ExitCode.OK
@@ -67,7 +65,6 @@ class Replacement:
         tell: told what happens.
         clock: how time passes.
         verb: of the reasons.
-
     """
 
     nodes: tuple[str, ...]
@@ -194,7 +191,6 @@ def runs_elsewhere(
         found: what the scheduler has of each node.
         verb: of our reasons.
         journal: of our proofs.
-
     """
     own = our_reason(in_progress(verb, journal))
     again = "It ends by itself, or was killed: then run it again where it ran, or"

@@ -22,7 +22,6 @@ def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set
     Args:
         nodes: names of those in question.
         runs: where runs are kept.
-
     """
     good: set[str] = set()
     left = set(nodes)
@@ -60,7 +59,6 @@ def choose_witnesses(
         candidates: nodes that are known good, in the site's order.
         status: of the candidates.
         count: how many; None for one of each leaf, and LEAST at least.
-
     """
     leaves: dict[str, list[str]] = {}
     for node in candidates:

@@ -24,7 +24,6 @@ def grid(
         cells: a node's cells, by its name.
         words: the legend of the signs.
         together: the cells of the whole fleet; none if no finding concerns it.
-
     """
     groups_of: dict[tuple[Cell, ...], list[str]] = {}
     for node, own in cells.items():

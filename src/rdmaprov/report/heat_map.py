@@ -25,7 +25,6 @@ class HeatMap:
         marked: places with a ring.
         down: the label of the rows, which are names of nodes then; else empty.
         across: the label of the columns.
-
     """
 
     rows: tuple[str, ...]

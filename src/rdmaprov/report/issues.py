@@ -26,7 +26,6 @@ class Message:
         node: its name; empty for the whole fleet.
         text: what is wrong.
         remedy: what to do.
-
     """
 
     tone: Tone

@@ -41,7 +41,6 @@ class Cell:
         tone: its colour and sign.
         text: a short number beside the sign; may be empty.
         words: the same in words, for screen readers and the tooltip.
-
     """
 
     tone: Tone
@@ -71,7 +70,6 @@ class Grid:
         subject: what a column is: subject, role or rail.
         rows: those with problems first.
         words: the legend of the signs.
-
     """
 
     subject: str
@@ -92,7 +90,6 @@ class Issue:
         label: the nodes' names, folded.
         nodes: their names; empty if it concerns the whole fleet.
         messages: all different messages.
-
     """
 
     tone: Tone
@@ -132,7 +129,6 @@ class Plot:
         name: its id in the page.
         svg: an <svg> element; empty without matplotlib.
         words: what it shows, for screen readers.
-
     """
 
     name: str

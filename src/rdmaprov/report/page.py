@@ -46,7 +46,6 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it does not match the schema.
-
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -28,7 +28,6 @@ class Tile:
         title: above it.
         rows, columns: names.
         shares: by place (row, column); what is missing was not measured.
-
     """
 
     title: str
@@ -63,7 +62,6 @@ def tile(
         title: of it.
         shares: of paths, by sender and receiver.
         rows, columns: the nodes of each.
-
     """
     row_of = {node: place for place, own in enumerate(rows.values()) for node in own}
     column_of = {node: place for place, own in enumerate(columns.values()) for node in own}

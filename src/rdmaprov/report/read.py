@@ -28,7 +28,6 @@ def find_run(named: str, runs: Path) -> Path:
 
     Raises:
         UsageError: there is no such run.
-
     """
     kept = newest_first(runs)
     if not named:
@@ -66,7 +65,6 @@ def read_results(directory: Path) -> dict[str, Any]:
 
     Raises:
         RunUnknown: it is missing, incomplete, damaged, or of a newer schema.
-
     """
     path = directory / RESULTS
     try:

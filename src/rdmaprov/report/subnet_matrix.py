@@ -26,7 +26,6 @@ class LoadMatrix:
         rows_each: how many switches a row stands for.
         columns_each: the same of a column.
         threshold: the load from which a cell has a ring.
-
     """
 
     above: tuple[str, ...]

@@ -19,7 +19,6 @@ def write_page(directory: Path) -> Path:
         RunUnknown: the run's results.json cannot be read.
         ImportError: a library is missing.
         OSError: the page cannot be written.
-
     """
     from rdmaprov.report.page import html
 
@@ -41,7 +40,6 @@ def report_page(directory: Path, on_error: Callable[[OSError], object] = repr) -
 
     Args:
         on_error: is given the error if the page cannot be written.
-
     """
     try:
         return f"report: {write_page(directory)}"

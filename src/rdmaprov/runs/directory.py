@@ -99,7 +99,6 @@ class RunDirectory:
 
         Raises:
             NotWritten: names each, and what to do.
-
         """
         if self.missed.keys() - {self.path / "report.html"}:
             raise not_written(self.missed, "run the same command again.")

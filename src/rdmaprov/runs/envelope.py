@@ -55,7 +55,6 @@ class Head:
         limit: Ansible's pattern, if there is one.
         started: when, with its time zone.
         waivers: the problems that the site accepts, each with its rule, reason and nodes.
-
     """
 
     verb: str
@@ -76,7 +75,6 @@ def results_document(
         code: the exit code; its name is the verdict.
         nodes: the result of each, by name: `state`, or `findings` of accept.
         more: the keys of this verb alone.
-
     """
     return {
         "schema": SCHEMA,

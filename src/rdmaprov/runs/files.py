@@ -29,7 +29,6 @@ def not_written(missed: Mapping[Path, OSError], then: str) -> NotWritten:
     Args:
         missed: the first error of each file.
         then: what to do when the cause is removed.
-
     """
     by_reason: dict[str, list[str]] = {}
     for path, error in missed.items():
@@ -51,7 +50,6 @@ def write_whole(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> 
 
     Raises:
         OSError: it cannot be written; with the name of the file.
-
     """
     parts = [text] if isinstance(text, str) else text
     write_bytes_whole(path, (each.encode("utf-8", "backslashreplace") for each in parts), mode=mode)
@@ -68,7 +66,6 @@ def write_bytes_whole(path: Path, parts: Iterable[bytes], *, mode: int = 0o600) 
 
     Raises:
         OSError: it cannot be written; with the name of the file.
-
     """
     unfinished = path.with_name(f".rdmaprov-{secrets.token_hex(8)}")
     _require_replaceable(path)
@@ -115,7 +112,6 @@ def read_whole(path: Path, most_bytes: int) -> bytes:
     Raises:
         FileNotFoundError: there is none.
         OSError: it is no file, exceeds the size, or cannot be read; `strerror` says so.
-
     """
     opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -136,7 +132,6 @@ def require_own(runs: Path) -> None:
 
     Raises:
         UsageError: what stands in it could be anybody's.
-
     """
     try:
         found = runs.stat()

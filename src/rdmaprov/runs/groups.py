@@ -52,7 +52,6 @@ def count_states(
         states: by node.
         words: how to call each state, in the order of the text.
         named: the states whose nodes are named, unless all nodes are in one of them.
-
     """
     parts = []
     for state, word in words.items():

@@ -31,7 +31,6 @@ class Word:
         run: the name of the run's directory.
         boot_id: of the node when the run ended; empty if it is not known.
         uptime_s: of the node when the run ended, s.
-
     """
 
     state: str
@@ -49,7 +48,6 @@ def word_of(own: Mapping[str, Any], left_out: Collection[str] = ()) -> str:
     Args:
         own: the node's entry in results.json.
         left_out: what left checks out, of the same file.
-
     """
     if _RECORD in left_out:
         return ""
@@ -77,7 +75,6 @@ def last_words(site: Path, nodes: Collection[str], runs: Path = Path(RUNS)) -> d
         site: the inventory directory.
         nodes: their names.
         runs: where runs are kept.
-
     """
     said: dict[str, list[Word]] = defaultdict(list)
     paths = (path for verb in ("validate", *_CHANGES) for path in runs.glob(f"*-{verb}*/{RESULTS}"))

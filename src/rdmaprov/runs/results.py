@@ -22,7 +22,6 @@ class NotRead(Exception):
 
     Attributes:
         is_newer: whether a newer rdmaprov wrote it.
-
     """
 
     def __init__(self, why: str, *, is_newer: bool = False) -> None:
@@ -36,7 +35,6 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can be
     Raises:
         OSError: it cannot be read, is no file, or too large.
         ValueError: it is not JSON, or has too many parts; OddAnswer, which says why.
-
     """
     return parse_file(read_whole(path, MOST_BYTES), _MOST_PARTS)
 
@@ -47,7 +45,6 @@ def load_results(path: Path) -> dict[str, Any]:
     Raises:
         NotRead: it is damaged, incomplete, too large, or of a newer version.
         FileNotFoundError: there is none: the run was killed, or is still running.
-
     """
     try:
         data = read_json(path)
@@ -77,7 +74,6 @@ def results_of(path: Path, site: Path) -> dict[str, Any] | None:
 
     Args:
         site: the inventory directory.
-
     """
     try:
         data = load_results(path)

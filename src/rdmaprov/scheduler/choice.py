@@ -24,7 +24,6 @@ def choose_scheduler(nodes: Sequence[Node]) -> Scheduler:
 
     Raises:
         UsageError: two nodes have different schedulers.
-
     """
     kinds = sorted({str(node.get(KIND) or "none") for node in nodes})
     if len(kinds) > 1:
@@ -48,7 +47,6 @@ def choose_witness_scheduler(scheduler: Scheduler, reservation: str) -> Schedule
 
     Raises:
         UsageError: the site's scheduler is not Slurm, or the name is none of a reservation.
-
     """
     if not reservation:
         return scheduler

@@ -26,7 +26,6 @@ class NodeStatus:
         up: whether its daemon answers the scheduler.
         reason: why it drains or is down, empty without one.
         jobs: the numbers of its jobs, where the scheduler tells them.
-
     """
 
     node: str

@@ -29,7 +29,6 @@ class OwnPrograms:
         state: prints one of STATES, then the reason if there is one, on one line.
         drain_words: has a node get no new job.
         resume_words: returns it to service.
-
     """
 
     state: tuple[str, ...]

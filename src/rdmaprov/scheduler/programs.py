@@ -41,7 +41,6 @@ def ask(argv: Sequence[str], hint: str, absent: str = "") -> str:
 
     Raises:
         SchedulerError: it failed, gave no answer in ASK_S, or is not there.
-
     """
     try:
         done = subprocess.run(

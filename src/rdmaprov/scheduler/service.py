@@ -27,7 +27,6 @@ class StepOutcome:
     Args:
         code: OK, or why not.
         text: what a person must know, on one line; empty if nothing.
-
     """
 
     code: ExitCode = ExitCode.OK
@@ -75,7 +74,6 @@ def take_out(
 
     Raises:
         SchedulerError: the scheduler does not answer; nodes may be drained, with our reason.
-
     """
     before = scheduler.status(nodes)
     for node, status in before.items():
@@ -148,7 +146,6 @@ def give_back(
     Args:
         drained_by_us: whether we did; then Slurm may have written a reason of its own over ours.
         clock: how time passes.
-
     """
     status = _settled(scheduler, node, lambda each: each.up, clock)
     if not status.drains and status.up:

@@ -77,6 +77,5 @@ def ask_slurm(*argv: str, hint: str = _HINT) -> str:
 
     Raises:
         SchedulerError: it is not there, or ends badly; with a hint.
-
     """
     return ask(argv, hint, _ABSENT)

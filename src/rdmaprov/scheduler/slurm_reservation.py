@@ -21,7 +21,6 @@ class SlurmReservation(Slurm):
 
     Args:
         name: of the reservation.
-
     """
 
     name: str

@@ -41,7 +41,6 @@ def parse_nodes(text: str, nodes: Sequence[str]) -> dict[str, NodeStatus]:
 
     Raises:
         SchedulerError: a node is missing, is there twice, or its line has no state.
-
     """
     found: dict[str, NodeStatus] = {}
     for line in filter(str.strip, text.splitlines()):
@@ -89,7 +88,6 @@ def parse_reservation(text: str) -> tuple[str, list[str]]:
 
     Raises:
         SchedulerError: it names no nodes.
-
     """
     found = dict(_FIELD.findall(text))
     nodes = found.get("Nodes", "")
@@ -103,7 +101,6 @@ def expand(folded: str) -> list[str]:
 
     Raises:
         SchedulerError: the text is no such list.
-
     """
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
@@ -125,7 +122,6 @@ def parse_jobs(text: str) -> Mapping[str, tuple[str, ...]]:
 
     Raises:
         SchedulerError: a line is none of a job.
-
     """
     jobs: dict[str, tuple[str, ...]] = {}
     for line in filter(str.strip, text.splitlines()):

@@ -89,7 +89,6 @@ def spine_findings(
         plan: of the site.
         fabrics: that were read.
         is_partial: whether a rail has another subnet, in which its spines then are.
-
     """
     if not plan.spines:
         return

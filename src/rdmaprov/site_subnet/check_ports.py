@@ -25,7 +25,6 @@ def missing_findings(
         joined: what is there.
         leaves: on which switch each rail is expected, where that is known.
         switches: the names of the switches that are there.
-
     """
     absent = _absent(plan, joined)
     if joined.nameless and absent:

@@ -24,7 +24,6 @@ class EngineLog:
         engine: the routing engine of the last tables; empty if it is not known.
         why: why it is not known.
         node: where the master runs; empty if it is no manager of the site.
-
     """
 
     engine: str = ""
@@ -41,7 +40,6 @@ def engine_logs(
         plan: of the site.
         subnets: each judged alone.
         host_of: returns a node to ask; None for one that is not reached.
-
     """
     if not plan.engine:
         return []

@@ -37,7 +37,6 @@ class Gathered:
         subnets: by the device that was asked through, empty for the tools' own choice.
         not_read: what no tool told, and which hosts have no access.
         log: what the tools said beside their texts.
-
     """
 
     reader: FabricHost | None = None
@@ -66,7 +65,6 @@ def gather(
         directory: absent or empty; gets the texts, in a directory for each device if named.
         wait: between two readings of the counters; None for one reading.
         limit_s: seconds that one tool may take.
-
     """
     gathered = Gathered()
     refused = []
@@ -129,7 +127,6 @@ class _Calls:
 
         Raises:
             NoAccess: without the switches and links there is nothing to judge.
-
         """
         tool = words[0]
         output = self._ask(words)

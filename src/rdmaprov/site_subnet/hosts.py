@@ -57,7 +57,6 @@ class NodeOfSite:
     Args:
         name: the node's.
         probe: reaches it.
-
     """
 
     def __init__(self, name: str, probe: Probe) -> None:

@@ -37,7 +37,6 @@ class Joined:
         extra: HCAs of the plan's nodes that are no rail.
         strangers: HCAs of hosts that the plan does not expect.
         nameless: the number of HCAs whose node description has no host name.
-
     """
 
     ports: dict[PlannedRail, RailPort] = field(default_factory=dict)

@@ -38,7 +38,6 @@ class SiteAssessment:
         subnets: each judged alone.
         joined: which port each rail is.
         findings: what is wrong before what is not verified.
-
     """
 
     plan: SubnetPlan
@@ -69,7 +68,6 @@ def judge_site(
         logs: what the master of each subnet says of its routing engine, if the site expects one.
         jobs: what sharp_hello told, if the site wants SHARP.
         tables: the partition keys of the rails for which the site names some.
-
     """
     joined = join(plan, [each.fabric for each in subnets])
     findings = list(not_read)

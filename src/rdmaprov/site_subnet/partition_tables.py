@@ -27,7 +27,6 @@ class PartitionTables:
     Attributes:
         keys: of each rail whose port told them, without zeros.
         why: for rails whose port did not, what smpquery said.
-
     """
 
     keys: dict[PlannedRail, frozenset[int]] = field(default_factory=dict)
@@ -45,7 +44,6 @@ def partition_tables(
             own choice.
         host: that they were read from.
         log: gets what the tool said beside.
-
     """
     found = PartitionTables()
     if not any(rail.pkeys for rail in plan.rails):

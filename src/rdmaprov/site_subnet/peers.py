@@ -17,7 +17,6 @@ class SiteNames:
     Args:
         plan: of the site.
         joined: what is there.
-
     """
 
     def __init__(self, plan: SubnetPlan, joined: Joined) -> None:
@@ -54,7 +53,6 @@ def findings_of_peers(
         names: of the site.
         leaves: the switch on which each rail is expected, where the plan knows it.
         planned: what the comparison with the plan found.
-
     """
     slow = {(each.node, each.rail) for each in planned if each.kind == "subnet.rate" and each.node}
     for problem in problems:

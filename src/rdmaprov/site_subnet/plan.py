@@ -26,7 +26,6 @@ class PlannedRail:
         group: the node's fabric_leaf: nodes with the same one share the leaf of this rail.
         gbps: its line rate, in Gb/s; 0 if the site does not say it.
         pkeys: the partition keys that its port must have; none if any are right.
-
     """
 
     node: str
@@ -58,7 +57,6 @@ class SubnetPlan:
             is not the site's.
         beside: GUIDs of other managers that may be there.
         engine: the routing engine that the tables are to be of; empty for any.
-
     """
 
     rails: tuple[PlannedRail, ...]
@@ -99,7 +97,6 @@ def plan_of(fleet: Fleet, *, is_whole: bool) -> SubnetPlan:
 
     Raises:
         UsageError: no node has InfiniBand.
-
     """
     nodes = [node for node in fleet.nodes if node.get("fabric_kind") == "infiniband"]
     if not nodes:

@@ -32,7 +32,6 @@ class ToolOutput:
         text: its standard output.
         errors: its standard error.
         rc: its exit code; None if it did not end in time, or was not started.
-
     """
 
     text: str = ""
@@ -64,7 +63,6 @@ def output_of(rc: int, data: bytes, errors: str) -> ToolOutput:
 
     Raises:
         ValueError: it is no compressed text, or too much of it.
-
     """
     if rc == NOT_FOUND:
         return ToolOutput("", errors, NOT_FOUND)

@@ -43,7 +43,6 @@ class FatTree:
         leaf: how a leaf divides its ports; a single switch has all of them down.
         leaf_cables: between leaves and spines.
         core_cables: between spines and cores.
-
     """
 
     endpoints: int
@@ -100,7 +99,6 @@ def fat_tree(endpoints: int, ports: int, oversubscription: Fraction) -> FatTree:
 
     Raises:
         NoFatTreeError: three levels do not have as many ports.
-
     """
     if endpoints <= ports:
         return FatTree(endpoints, 1, 1, 0, 0, Tier(ports, 0), 0, 0)

@@ -47,7 +47,6 @@ class TrainedModel:
         dtype: of gradients, of weights that are gathered, and of activations; of DTYPES.
         layers: transformer layers; 0: not known.
         hidden: width of a layer's activations; 0: not known.
-
     """
 
     parameters: float
@@ -77,7 +76,6 @@ class Spread:
         strategy: `ddp` reduces gradients, `fsdp` also shards and gathers weights.
         tensor: GPUs that share each layer.
         pipeline: stages of layers.
-
     """
 
     gpus: int
@@ -98,7 +96,6 @@ def check_spread(spread: Spread) -> Spread:
 
     Raises:
         SizingError: the GPUs are no multiple of a part, or a part of NVLink's domain.
-
     """
     parts = spread.tensor * spread.pipeline
     if spread.gpus % parts:
@@ -126,7 +123,6 @@ def parse_parameters(text: str) -> float:
 
     Raises:
         SizingError: it means none, or none that a model has.
-
     """
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)([KMBT]?)", text.strip())
     factor = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -151,7 +147,6 @@ def step_seconds(model: TrainedModel, gpus: int, gpu: str, tokens: float, mfu: f
 
     Raises:
         SizingError: the GPU is not known.
-
     """
     return FLOPS * model.parameters * tokens / (gpus * peak_tflops(gpu) * 1e12 * mfu)
 
@@ -161,7 +156,6 @@ def peak_tflops(gpu: str) -> float:
 
     Raises:
         SizingError: the GPU is not known.
-
     """
     for pattern, peak in _PEAKS:
         if re.search(pattern, gpu):
@@ -177,7 +171,6 @@ def positive(option: str, value: float) -> float:
 
     Raises:
         SizingError: the number is zero, negative or infinite.
-
     """
     if not 0 < value < math.inf:
         raise SizingError(f"{option} must be above 0, not {value:g}", f"Pass {option} above 0.")

@@ -21,7 +21,6 @@ class StepNeed:
         spread: over GPUs.
         seconds: that it computes.
         link_gbps: line rate of a rail, in Gb/s.
-
     """
 
     flows: tuple[Flow, ...]

@@ -30,7 +30,6 @@ class FleetPorts:
         ports: of each switch, of the same rate.
         oversubscription: ports of a leaf to nodes, by those to spines.
         planes: fabrics that share no switch; 0: one for each rail.
-
     """
 
     nodes: int
@@ -50,7 +49,6 @@ class FleetPorts:
 
         Raises:
             NoFatTreeError: three levels do not connect the nodes.
-
         """
         one = fat_tree(self.nodes * self.rails // planes, self.ports, self.oversubscription)
         return one.times(planes)
@@ -61,7 +59,6 @@ def parse_ratio(text: str) -> Fraction:
 
     Raises:
         NoFatTreeError: it means none.
-
     """
     found = re.fullmatch(r"(\d{1,4}(?:\.\d{1,6})?)(?::(\d{1,4}))?", text.strip())
     below = Fraction(found[2] or 1) if found else Fraction(0)
@@ -79,7 +76,6 @@ def check_ports(wanted: FleetPorts) -> FleetPorts:
 
     Raises:
         NoFatTreeError: a number is out of its range.
-
     """
     for option, value, low, high in (
         ("--nodes", wanted.nodes, 2, MAX_NODES),

@@ -27,7 +27,6 @@ class Flow:
         formula: how `gpu_bytes` follows, and from where.
         hides: whether computation goes on meanwhile.
         last_share: of the bytes that no computation follows.
-
     """
 
     what: str
@@ -48,7 +47,6 @@ def flows(model: TrainedModel, spread: Spread, tokens: float = 0.0) -> list[Flow
 
     Raises:
         SizingError: tensor or pipeline parallelism without what its traffic follows from.
-
     """
     if (spread.tensor > 1 or spread.pipeline > 1) and not (tokens and model.hidden):
         raise SizingError(

@@ -102,7 +102,6 @@ def balance_problems(
         tables: of `Loads.of_tables`.
         loads: by pattern.
         is_explained: wrong cables or lost routes were found, which make links downwards uneven.
-
     """
     uneven = [each for each in tables.values() if each.excess >= MOST_EXCESS]
     by_above: dict[int, list[Imbalance]] = defaultdict(list)

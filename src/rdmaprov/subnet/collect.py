@@ -29,7 +29,6 @@ def require_new(directory: Path) -> None:
 
     Raises:
         UsageError: the directory has files, or is no directory.
-
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"{directory} is there already", "Name a new directory.")
@@ -54,7 +53,6 @@ def collect(
 
     Raises:
         UsageError: the directory has files.
-
     """
     require_new(directory)
     texts = {name: run((words[0], *port, *words[1:])) for name, words in COMMANDS.items()}

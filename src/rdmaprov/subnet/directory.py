@@ -39,7 +39,6 @@ def read_directory(directory: Path) -> Subnet:
 
     Raises:
         UsageError: it is no directory, or has none of the files.
-
     """
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory", f"Pass a directory with {DISCOVERY}.")

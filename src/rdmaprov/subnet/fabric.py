@@ -46,7 +46,6 @@ class SubnetGraph:
         levels: 0 for leaves, which have HCAs; each other switch is one above the lowest next to it.
         parts: for each switch, the number of the connected part of the fabric that it is in.
         aggregating: switches with an adapter of their own that reduces (SHARP).
-
     """
 
     switches: list[PortEnd]

@@ -59,7 +59,6 @@ class Assessment:
         managers: those that answered.
         knows_managers: whether the master was asked which others there are.
         routes: the ways of the tables; None without tables.
-
     """
 
     fabric: SubnetGraph

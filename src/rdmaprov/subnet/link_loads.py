@@ -24,7 +24,6 @@ class LevelLoad:
         cables: for each switch above, how many links each switch below has to it.
         busiest: for each switch above, the flows on the busiest of these links, upwards.
         flows: for each switch above, the flows on all of them.
-
     """
 
     pattern: str

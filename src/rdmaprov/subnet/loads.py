@@ -26,7 +26,6 @@ class Imbalance:
         hop: the busiest link.
         flows: on that link.
         fair: the flows that the busiest link of this switch has with the best routes.
-
     """
 
     hop: TrunkHop
@@ -49,7 +48,6 @@ class Load:
         worst: the most uneven leaf by its links up; None if nothing crosses them.
         worst_above: the most uneven of the other switches by its links up.
         worst_down: the most uneven leaf by its links from above.
-
     """
 
     flows: Mapping[int, int]

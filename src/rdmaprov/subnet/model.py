@@ -61,7 +61,6 @@ class Discovery:
         cables: the links.
         free: the ports without a link.
         is_cut: the text ends before all ports were listed.
-
     """
 
     cables: tuple[Cable, ...]

@@ -12,7 +12,6 @@ def wrong(kind: str, name: str, port: int | None, text: str, **values: float) ->
 
     Raises:
         KeyError: no kind of findings has that id.
-
     """
     return Finding(kind, text, part=name, port=port, values=values)
 

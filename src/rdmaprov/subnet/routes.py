@@ -24,7 +24,6 @@ class Lost:
         astray: for each switch and port, the HCAs whose packets it gives to another port.
         loops: HCAs whose packets go round, with a switch that they pass again.
         pairs: the number of pairs (switch with HCAs, HCA) without a way.
-
     """
 
     no_route: dict[int, list[Hca]] = field(default_factory=dict)
@@ -40,7 +39,6 @@ class Routes:
     Args:
         fabric: the graph.
         tables: by the switch's GUID; a switch without one is passed by no way.
-
     """
 
     def __init__(self, fabric: SubnetGraph, tables: Mapping[int, ForwardingTable]) -> None:

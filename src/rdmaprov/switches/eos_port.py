@@ -46,7 +46,6 @@ class CommonSettings:
         watchdog: of storms of pause.
         has_no_pfc: whether PFC is off for the whole switch.
         marks_buffer: whether ECN follows the buffer of the whole switch.
-
     """
 
     profiles: Mapping[str, EosSection]

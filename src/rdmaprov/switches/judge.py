@@ -45,7 +45,6 @@ class SwitchAssessment:
         problems: what is wrong, then what is not known, then notes; each with the ports that have
             it, none for what was not read.
         not_read: facts that no verdict needs and no answer has.
-
     """
 
     reading: SwitchReading

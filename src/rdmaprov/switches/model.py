@@ -45,7 +45,6 @@ class EcnCurve:
         most: length from which it marks with `percent`.
         unit: of both, such as bytes or segments.
         percent: the largest probability of a mark.
-
     """
 
     is_on: bool
@@ -104,7 +103,6 @@ class SwitchPort:
         pauses_rx: pause frames received so far, by priority.
         pauses_tx: pause frames sent so far, by priority.
         named: by fact, the map or profile that says it, or that can; a remedy names it.
-
     """
 
     name: str
@@ -161,7 +159,6 @@ class SwitchReading:
         ports: in the order of the answers.
         where: by fact, the command or table that says it.
         not_read: answers, or parts of them, that cannot be read, and why.
-
     """
 
     name: str

@@ -44,7 +44,6 @@ def of_port(
         source: who expects it; empty if nothing is expected.
         read: the command or table that says what is seen.
         kind: of the finding, if it is not that of the fact.
-
     """
     wanted = f", expected {expected}" if expected else ""
     inside = "; ".join(filter(None, (source, f"read: {read}" if read else "")))

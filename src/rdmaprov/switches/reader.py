@@ -18,7 +18,6 @@ class SwitchAsk:
         command: the words that are typed on the switch.
         tells: what it tells, in words.
         facts: the kinds of what it tells.
-
     """
 
     command: str
@@ -35,7 +34,6 @@ class SwitchReader:
         asks: the commands whose answers it reads; none changes the switch.
         knows: whether an answer is of this system.
         read: what such answers say, of a switch of this name.
-
     """
 
     system: SwitchSystem

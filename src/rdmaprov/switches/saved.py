@@ -34,7 +34,6 @@ class SavedAnswer:
         command: as it was typed, or as the file is named; empty if neither is there.
         text: what it printed.
         document: the text as JSON, None if it is none.
-
     """
 
     file: str
@@ -65,7 +64,6 @@ def find_switches(paths: Sequence[Path]) -> list[SavedSwitch]:
 
     Raises:
         UsageError: one is missing, or a directory has no file.
-
     """
     found = []
     for path in paths:
@@ -88,7 +86,6 @@ def _of_directory(path: Path) -> list[SavedSwitch]:
 
     Raises:
         UsageError: it cannot be read.
-
     """
     try:
         inside = {each: _files(each) for each in sorted(path.iterdir()) if each.is_dir()}

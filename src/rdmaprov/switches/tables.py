@@ -22,7 +22,6 @@ class TextTable:
         columns: the heads of its columns.
         rows: cells without the blanks around them.
         indents: blanks before the first cell of each row.
-
     """
 
     title: str

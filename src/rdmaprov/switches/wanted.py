@@ -45,7 +45,6 @@ class WantedSwitch:
         link_gbps: the rate of rails; 0 if it is not known.
         nodes: names of nodes.
         is_site: whether a site says so.
-
     """
 
     pfc: frozenset[int]
@@ -87,7 +86,6 @@ def wanted_of(fleet: Fleet) -> WantedSwitch:
 
     Raises:
         UsageError: no node has RoCE, or nodes differ in it.
-
     """
     nodes = [node for node in fleet.nodes if node.get("fabric_kind") == "roce"]
     site = display_path(str(fleet.site), Path.cwd())
@@ -127,7 +125,6 @@ def _same(nodes: Sequence[Node], name: str, site: str) -> Any:  # noqa: ANN401 -
 
     Raises:
         UsageError: they differ, so that no port of a switch can be right for all.
-
     """
     values: Mapping[str, Any] = {repr(node.get(name)): node.get(name) for node in nodes}
     if len(values) > 1:

@@ -31,7 +31,6 @@ def tuner_file(gains: Sequence[Gain], sizes: Sequence[int], nodes: int, ranks: i
         sizes: that were measured, in bytes, ascending.
         nodes: of the fleet.
         ranks: of the fleet.
-
     """
     if not gains:
         return ""

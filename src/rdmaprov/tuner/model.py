@@ -29,7 +29,6 @@ class TunePlan:
         sizes: of messages, in bytes.
         error: the probability that any gain at all is believed where there is none.
         seed: of the order.
-
     """
 
     settings: tuple[NcclSetting, ...]
@@ -59,7 +58,6 @@ class GainTest:
         least: that it gains at least; None if it was not chosen, so nothing was decided.
         blocks: that this rests on.
         is_believed: whether the gain is beyond the noise and worthwhile.
-
     """
 
     setting: NcclSetting
@@ -81,7 +79,6 @@ class TuneResult:
         jobs: that were measured.
         tests: what was compared: the gains that were decided on, then each other setting at the
             size where it gains most.
-
     """
 
     of_sizes: list[Gain] = field(default_factory=list)

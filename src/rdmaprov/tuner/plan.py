@@ -47,7 +47,6 @@ class Tuner:
     Args:
         plan: what is compared.
         measure: runs one job.
-
     """
 
     plan: TunePlan

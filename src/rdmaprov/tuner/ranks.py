@@ -31,7 +31,6 @@ def lower_bound(values: Sequence[float], error: float) -> float:
 
     Returns:
         Minus infinity if there are too few values to say it.
-
     """
     allowed = _below(len(values), error)
     return _averages(values)[allowed - 1] if allowed else -math.inf

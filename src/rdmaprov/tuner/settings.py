@@ -37,7 +37,6 @@ class NcclSetting:
         algorithm: of a size, as NCCL_ALGO has it; empty for a setting of the whole fleet.
         protocol: as NCCL_PROTO has it.
         channels: as a tuner file has it.
-
     """
 
     name: str
@@ -60,7 +59,6 @@ def fleet_setting(name: str, **environment: str) -> NcclSetting:
 
     Raises:
         UsageError: it has a variable that no fleet should have.
-
     """
     for variable in environment:
         if variable in NEVER_FLEET_WIDE:
@@ -95,7 +93,6 @@ def usual_settings(
         rdma: whether nodes talk over RDMA, so that queue pairs and GPUDirect mean something.
         nvls: whether the GPUs have NVLink SHARP.
         channels: numbers of channels to try.
-
     """
     return (*(_of_fleet() if rdma else ()), *_buffers(), *_of_sizes(nvls, channels))
 

@@ -19,7 +19,6 @@ def require_acs_redirect_off(host: Host, node: Node, bridges: Sequence[str]) -> 
 
     Raises:
         CouldNotTell: a bridge's configuration space cannot be read.
-
     """
     for address, space in pci.config_spaces(host, bridges).items():
         Setting(

@@ -19,7 +19,6 @@ class CabledRail:
     Args:
         port: its first port.
         switch: as it announces itself; of a bond, those of all ports, with +.
-
     """
 
     node: Node
@@ -42,7 +41,6 @@ class AstrayRail:
         seen: where it is, in words.
         expected: where it should be.
         why: how many others are there.
-
     """
 
     cabled: CabledRail

@@ -64,7 +64,6 @@ class CheckFunction:
         live: whether its commands are all run anew.
         file: relative to pytest's root.
         line: counted from 0.
-
     """
 
     call: Callable[..., object]

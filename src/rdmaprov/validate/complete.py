@@ -41,7 +41,6 @@ class Completeness:
         left_out: the options and files that left checks out, or `--record`.
         due: by node, how many checks it is to be asked; the fleet's name is empty.
         boots: by node, the id of the boot in which it was asked everything, and its uptime, s.
-
     """
 
     def __init__(self, *, is_live: bool = True, is_limited: bool = False) -> None:
@@ -102,7 +101,6 @@ class Completeness:
 
         Args:
             counts: of its checks that ran, by outcome; none for a node that did not answer.
-
         """
         whole = not self.left_out and name not in self._deselected
         return whole and 0 < self.due[name] <= sum(counts.values())

@@ -22,7 +22,6 @@ class Hosts(Mapping[str, Host]):
     Args:
         names: of the nodes, in the site's order.
         make: returns the host of a node, once for each.
-
     """
 
     def __init__(self, names: tuple[str, ...], make: Callable[[str], Host]) -> None:
@@ -57,7 +56,6 @@ class Hosts(Mapping[str, Host]):
 
         Returns:
             By name, the result, or the exception that says why there is none.
-
         """
 
         def one(name: str) -> CommandResult | Exception:

@@ -34,7 +34,6 @@ class JUnit:
 
     Args:
         mask: the site's secrets.
-
     """
 
     def __init__(self, directory: RunDirectory, mask: Mask) -> None:

@@ -26,7 +26,6 @@ class PortNeighbor:
         netdev: its port.
         seen: its neighbour.
         around: where that was read.
-
     """
 
     node: Node
@@ -45,7 +44,6 @@ class PortNeighbor:
 
         Raises:
             CouldNotTell: what it announces does not fit the standard.
-
         """
         if why := dict(self.seen.odd).get(what):
             message = f"{self.netdev}: {what} of {self.seen.label} is odd: {why}"
@@ -66,7 +64,6 @@ def of_rail(host: Host, node: Node, rail: Rail) -> Iterator[PortNeighbor]:
 
     Raises:
         CouldNotTell: a daemon, the wire or a neighbour's announcement cannot be read.
-
     """
     here = devices.read(host)
     around = read(host, node)

@@ -77,7 +77,6 @@ class Preloaded:
 
     Args:
         probe: what asks its nodes; None for connections of their own.
-
     """
 
     def __init__(self, fleet: Fleet, probe: AnyProbe | None = None) -> None:
@@ -102,7 +101,6 @@ def load_selection(config: pytest.Config) -> Selection:
     Raises:
         RdmaprovError: the site has a problem, or a selected host is none of its nodes.
         UsageError: pytest's, of options that lack a value or name a file that cannot be read.
-
     """
     site = config.getoption("inventory")
     if not site:

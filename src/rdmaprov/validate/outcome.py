@@ -45,7 +45,6 @@ def one_line(found: pytest.ExceptionInfo[BaseException], line: str = "") -> Repr
     Args:
         found: the exception.
         line: what to say; empty for its own message.
-
     """
     line = line or first_line(found)
     entry = ReprEntryNative([line + "\n"])

@@ -51,7 +51,6 @@ class Kinds:
 
     Args:
         names: of the selected nodes.
-
     """
 
     def __init__(self, names: Collection[str]) -> None:
@@ -129,7 +128,6 @@ class Progress:
         moves: whether a moving line may replace pytest's dots.
         grouped: whether equal results of several nodes are printed once, at the end.
         nodes: the nodes' names.
-
     """
 
     def __init__(

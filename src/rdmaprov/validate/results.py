@@ -40,7 +40,6 @@ class CheckResult:
         rail: the rail's number; None if it was about none.
         also: the other checks of the node without an answer, if it is unreachable: the reason is
             the node's, and a large fleet has hundreds of checks for each node.
-
     """
 
     test: str
@@ -72,7 +71,6 @@ class CheckResults:
         selected: names of those that are to be judged; None for all.
         asked: what it was to ask.
         stopped: why pytest ended the run early, as with -x; empty if it did not.
-
     """
 
     nodes: tuple[str, ...] = ()

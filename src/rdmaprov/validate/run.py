@@ -38,7 +38,6 @@ class ValidateRequest:
         options: pytest's.
         passwords: the plugin's arguments that name files with passwords.
         waivers: the problems of the site that it accepts, for results.json.
-
     """
 
     site: Path
@@ -72,7 +71,6 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | No
 
     Raises:
         UsageError: pytest does not know an option, or no test is left.
-
     """
     started = datetime.now(UTC)
     is_limited = request.limit is not None or request.hosts is not None
@@ -109,7 +107,6 @@ def read(site: Path, fleet: Fleet, probe: AnyProbe) -> None:
 
     Raises:
         RuntimeError: pytest failed, and not because of a node.
-
     """
     request = ValidateRequest(site, None, None, ("-q", "-p", "no:cacheprovider"))
     with contextlib.redirect_stdout(io.StringIO()) as said:

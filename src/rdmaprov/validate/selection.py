@@ -54,7 +54,6 @@ class Selection:
         fleet: the site; its nodes are the selected ones.
         hosts: the nodes' testinfra hosts.
         probe: the connections; None if testinfra has its own.
-
     """
 
     fleet: Fleet
@@ -84,7 +83,6 @@ def load(
 
     Raises:
         SiteError: the site has a problem, or no node is left.
-
     """
     limit = None if is_specification(pattern) or pattern == ALL else pattern
     fleet = load_site(site, limit, vault_password_file)
@@ -128,7 +126,6 @@ def select_hosts(
 
     Raises:
         UsageError: a specification belongs to no node, or two to the same one.
-
     """
     _find_ansible()
     chosen: dict[str, Host] = {}

@@ -38,7 +38,6 @@ class Setting:
         truth: CONFIGURED, RUNNING or AFTER_REBOOT.
         fix: the command that repairs it; `rdmaprov apply` for this node if it is empty.
         look: the command that shows more, where no command repairs it.
-
     """
 
     node: Node
@@ -110,7 +109,6 @@ def settle(failures: Sequence[str], unknown: Sequence[str]) -> None:
 
     Raises:
         CouldNotTell: nothing failed, and something is unknown.
-
     """
     __tracebackhide__ = True
     if failures:

@@ -64,7 +64,6 @@ class CounterNames:
         keys: rail and name of each counter.
         counts: what they are at, None for each that cannot be read.
         devices: RDMA and network device of each rail, empty where there is none.
-
     """
 
     at_s: float
@@ -86,7 +85,6 @@ class CounterSteps:
         at: the places of those that changed.
         by: by how much, each; less than nothing if it fell.
         gone: the places of those that cannot be read.
-
     """
 
     at_s: float
@@ -105,7 +103,6 @@ def parse_names(said: str, rails: int) -> CounterNames:
 
     Raises:
         OddAnswer: it is not of the expected shape.
-
     """
     data = parse_answer(said, _OPENED, MOST_ANSWER)
     keys = tuple(_key(name, rails) for name in data["names"])
@@ -128,7 +125,6 @@ def parse_steps(said: str, counters: int) -> CounterSteps:
 
     Raises:
         OddAnswer: it is not of the expected shape.
-
     """
     data = parse_answer(said, _READ, MOST_ANSWER)
     at, by, gone = data["at"], data["by"], data["gone"]

@@ -23,7 +23,6 @@ def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Fi
     Args:
         fleet: what was watched.
         explained: rails with another verdict, which a low rate follows from.
-
     """
     low: dict[Place, tuple[str, LowRail]] = {}
     busy = 0

@@ -27,7 +27,6 @@ class LowRail:
         moved: bytes in them.
         usual: what the usual rail of its node moved in them.
         run: how many of them were the last busy ones, without another one between.
-
     """
 
     windows: int = 0
@@ -50,7 +49,6 @@ class BalanceWindows:
 
     Attributes:
         busy: in how many windows the node was busy.
-
     """
 
     def __init__(self, gbps: Sequence[int], compute: Sequence[bool]) -> None:

@@ -78,7 +78,6 @@ class Collector:
     Attributes:
         seconds: how long it watched.
         was_interrupted: whether a signal ended it.
-
     """
 
     def __init__(
@@ -104,7 +103,6 @@ class Collector:
 
         Raises:
             UsageError: the limit of open files is too low for all nodes.
-
         """
         count = len(self._accounts)
         if (most := allow_files(count)) < count:

@@ -42,7 +42,6 @@ class ErrorWindows:
 
     Attributes:
         worst: by counter, the most errors that were beyond what a link may have meanwhile.
-
     """
 
     def __init__(self, gbps: Sequence[int]) -> None:

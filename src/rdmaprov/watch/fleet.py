@@ -22,7 +22,6 @@ class WatchedFleet:
     Args:
         nodes: by name, in the site's order.
         seconds: how long they were watched.
-
     """
 
     nodes: Mapping[str, NodeAccount]

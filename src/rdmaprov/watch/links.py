@@ -92,7 +92,6 @@ def losses(
         fleet: what was watched.
         bad_links: rails whose links are at fault already; what they lose, others count, too.
         full: rails that are congested or pause their switch: what does not fit there is dropped.
-
     """
     explained = {rail for _, rail in bad_links}
     everything: list[RailTraffic] = []

@@ -44,7 +44,6 @@ class NodeAccount:
         cpu_s: processor time that reading took on the node.
         answers: how many there were.
         heard_s: when the last one came, since the watch began.
-
     """
 
     node: Node
@@ -85,7 +84,6 @@ class NodeAccount:
         Args:
             names: the node's answer.
             now_s: since the watch began.
-
         """
         is_again = bool(self.answers)
         if is_again and names.boot and names.boot != self._boot:
@@ -129,7 +127,6 @@ class NodeAccount:
 
         Raises:
             OddAnswer: its clock did not move, or a rate is beyond what any port can do.
-
         """
         width = steps.at_s - self._at_s
         if width <= 0:

@@ -131,7 +131,6 @@ def victims(
         fleet: what was watched.
         sources: the rails that pause a switch or are congested.
         are_marks: whether any packet was marked.
-
     """
     accused = {place for place, _ in sources}
     by_rail: dict[int, list[Place]] = defaultdict(list)

@@ -24,7 +24,6 @@ class SentRdma:
         unit: what is counted, bytes or packets.
         rdma: how much of RDMA.
         by_priority: how much of anything, by priority.
-
     """
 
     unit: str = "bytes"
@@ -65,7 +64,6 @@ class PriorityWindows:
 
     Attributes:
         wrong: what a rail sent in the last two windows in a row in which it was wrong.
-
     """
 
     def __init__(self, wanted: int | None, rails: int) -> None:

@@ -105,7 +105,6 @@ class RailAccount:
         storm_s: the longest time without a break in which it paused its switch nearly always.
         downs: how often it was seen to lose its link; one that never had it counts once.
         row: its last answer.
-
     """
 
     sums: list[int] = field(default_factory=lambda: [0] * len(Column))

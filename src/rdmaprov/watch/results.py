@@ -39,7 +39,6 @@ class WatchResult:
         fleet: what was read.
         verdicts: of the whole time.
         was_interrupted: whether a signal ended it.
-
     """
 
     fleet: WatchedFleet

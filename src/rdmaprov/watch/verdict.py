@@ -51,7 +51,6 @@ def finding_lines(findings: Sequence[Finding], rest: str) -> Iterator[tuple[Find
     Args:
         findings: in their order.
         rest: where all of them are.
-
     """
     words = [word(each) for each in findings]
     counts, shown = Counter(words), Counter[str]()

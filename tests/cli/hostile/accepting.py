@@ -33,7 +33,6 @@ class Node:
 
     Args:
         lie: `stage` is where, `unit` the number of the node in its site.
-
     """
 
     def __init__(self, lie: dict[str, Any]) -> None:

@@ -46,7 +46,6 @@ class Ran:
         nodes: of results.json, by name; empty for a verb without.
         document: results.json.
         wrong: what no node may make it do, and some node did.
-
     """
 
     code: int
@@ -66,7 +65,6 @@ class Fleet:
         seed: of the wrong answers.
         variables: of all nodes.
         replayed: how many honest nodes answer what `data` says, too; if 0, one is as it is.
-
     """
 
     def __init__(

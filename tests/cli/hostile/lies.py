@@ -38,7 +38,6 @@ class Lie:
         places: keys of the document, of which the seed chooses one.
         after: good answers before it.
         reads: whether the node reads a module's source first.
-
     """
 
     kind: str
@@ -93,7 +92,6 @@ def of_ansible(
         places: what must be right in the document.
         says: where the document may say anything; if there is none, the node fails with it.
         reads: whether the program comes over standard input.
-
     """
     return [
         *_lies("value", wrong.VALUES, places=places, reads=reads),

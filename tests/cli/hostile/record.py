@@ -27,7 +27,6 @@ def survey(site: Path, node: str) -> dict[str, Any]:
     Args:
         site: with nodes that are this machine.
         node: one of them.
-
     """
     fleet = load_site(site)
     target = Targets().of(node, fleet.variables(node))

@@ -36,7 +36,6 @@ class Input:
         codes: the exit codes that are right.
         wrong: returns what is wrong with the working directory and what was printed, if anything.
         environment: of the program.
-
     """
 
     title: str

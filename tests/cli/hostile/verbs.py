@@ -30,7 +30,6 @@ class Tally:
         verb: its name.
         tried: the number of wrong answers.
         harm: what they did, by title; an empty title is of the run.
-
     """
 
     verb: str
@@ -66,7 +65,6 @@ def try_run(verb: str, lies: list[Lie], directory: Path, chosen: int | None = No
         lies: one of lies.runs_of.
         directory: for the nodes and the run; it exists and is empty.
         chosen: the seed; that of the environment if there is none.
-
     """
     number = seed() if chosen is None else chosen
     return _TRIES[verb](directory, lies, number)

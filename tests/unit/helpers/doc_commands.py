@@ -74,7 +74,6 @@ def parse(
 
     Raises:
         WrongCommandError: click would refuse it.
-
     """
     context = click.Context(
         command, parent=above, info_name=command.name, **command.context_settings

@@ -20,7 +20,6 @@ class FakeRunner:
     Args:
         share: by a node, a rail's plane and a GPU; 0 for one that hangs, None for one that dies.
         us: half a round trip of two nodes.
-
     """
 
     def __init__(

@@ -42,7 +42,6 @@ class Command:
         stdout: what it printed, as far as the source shows it.
         part: whether the source shows only a part.
         stderr, rc: its errors and its exit status.
-
     """
 
     argv: tuple[str, ...]
@@ -72,7 +71,6 @@ class Museum:
         not_read: why none of our readers takes a fact here, by key.
         taught: what was read wrongly before; empty if nothing was.
         texts: `left_out`, `surprises`, `not_known`, each as one text.
-
     """
 
     name: str
@@ -106,7 +104,6 @@ def load(directory: Path) -> Museum:
 
     Raises:
         WrongMachine: it is not in the format.
-
     """
     path = directory / "machine.yml"
     if not path.is_file():

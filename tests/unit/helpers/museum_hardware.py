@@ -47,7 +47,6 @@ class Hardware:
         modules: of kernel modules by name.
         pci_of: PCI address by the name of a network or RDMA device.
         ways: bridges above a PCI function, where a capture shows them.
-
     """
 
     functions: Attributes = field(default_factory=lambda: defaultdict(dict))

@@ -38,7 +38,6 @@ class MuseumNode:
     Args:
         museum: the machine.
         root: where its tree goes.
-
     """
 
     def __init__(self, museum: Museum, root: Path) -> None:

@@ -32,7 +32,6 @@ class Entry:
         line: one of it, without the blanks around it.
         broken: what stands in its place.
         only: why there is no proof.
-
     """
 
     kind: str

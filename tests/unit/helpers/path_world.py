@@ -27,7 +27,6 @@ class World:
         blocks: by leaf, leaf and rail, each direction; `*` is any other leaf.
         rails: by rail.
         duty: the share of rounds in which any of it shows.
-
     """
 
     count: int = 16

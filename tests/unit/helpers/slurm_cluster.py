@@ -64,7 +64,6 @@ class Slurm:
         place: a directory with a short name, as a socket's may not be long.
         names: of the nodes.
         more: lines of slurm.conf.
-
     """
 
     def __init__(self, place: Path, names: tuple[str, ...], more: str = "") -> None:

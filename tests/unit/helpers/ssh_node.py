@@ -35,7 +35,6 @@ class Sshd:
             address: its ansible_host, which nobody resolves.
             settings: further lines of sshd_config.
             known: whose public key known_hosts has; none if empty.
-
         """
         config = self.directory / f"sshd_{address}"
         config.write_text(

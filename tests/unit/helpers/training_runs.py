@@ -15,7 +15,6 @@ def trained(site, **slow) -> tuple[TrainingPlan, JobRun]:
         site: gloo's.
         slow: by what is slow, factors by rank: `gemm`, `cpu`, `step`; microseconds by rank: `data`;
             factors by plane's name: `message`.
-
     """
     plan = training_plan(site)
     ran = JobRun(plan.job)

@@ -15,7 +15,6 @@ class AllReduce:
         values: what ranks give.
         count: elements of the larger buffer.
         dtype: of the elements.
-
     """
 
     places: tuple[bool, ...] = (True, False)  # in place, and not

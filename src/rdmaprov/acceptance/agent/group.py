@@ -27,7 +27,6 @@ class RankCommunicator:
         number: stands for the name where there is no room for it.
         entered: how many collectives this rank began on it. Ranks of a communicator begin the same
             ones; those of a process are as many as its groups had time for.
-
     """
 
     def __init__(self, handle: Any, name: str) -> None:
@@ -47,7 +46,6 @@ class RankGroup:
         task: as it was read.
         index: number of the group in its task.
         communicator: of its ranks.
-
     """
 
     def __init__(

@@ -40,7 +40,6 @@ class LinkCounter:
 
     Args:
         address: of the rail under test.
-
     """
 
     def __init__(self, address: str) -> None:

@@ -42,7 +42,6 @@ class Watch:
         entered: how many collectives were begun on the communicator that it is at.
         evidence: reports what may explain the cause, before the rank is ended.
         uses_nccl: whether NCCL can be asked who is late, too.
-
     """
 
     def __init__(self, path: Path) -> None:

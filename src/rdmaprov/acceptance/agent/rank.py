@@ -21,7 +21,6 @@ class RankProcess:
     Args:
         plan: what is the same for all tasks.
         watch: what it is at.
-
     """
 
     def __init__(self, plan: dict[str, Any], watch: Watch) -> None:

@@ -25,7 +25,6 @@ class Soak:
 
     Args:
         group: under test.
-
     """
 
     def __init__(self, group: RankGroup) -> None:

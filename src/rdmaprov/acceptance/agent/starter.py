@@ -26,7 +26,6 @@ def run_ranks(path: Path, command: Sequence[str]) -> int:
     Args:
         path: of the plan.
         command: of a rank, without its number on the node.
-
     """
     plan = json.loads(path.read_text())["ranks"]
     ranks = {

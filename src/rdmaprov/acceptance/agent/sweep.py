@@ -16,7 +16,6 @@ class Sweep:
 
     Args:
         group: under test.
-
     """
 
     def __init__(self, group: RankGroup) -> None:

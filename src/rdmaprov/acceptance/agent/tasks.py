@@ -27,7 +27,6 @@ def flight_record(dump: Callable[[], object] | None = None) -> str:
 
     Args:
         dump: gives the record; torch's own by default.
-
     """
     try:
         if dump is None:

@@ -85,7 +85,6 @@ class TrainingRun:
 
     Args:
         group: that trains together.
-
     """
 
     def __init__(self, group: RankGroup) -> None:

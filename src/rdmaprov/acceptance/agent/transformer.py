@@ -22,7 +22,6 @@ class TransformerBlock(nn.Module):  # type: ignore[misc]
         hidden: width.
         heads: of the attention.
         kind: dtype and device of the weights.
-
     """
 
     def __init__(self, hidden: int, heads: int, kind: dict[str, Any]) -> None:
@@ -51,7 +50,6 @@ class Transformer(nn.Module):  # type: ignore[misc]
     Args:
         sizes: `hidden`, `layers`, `heads`, `vocabulary` and `dtype`.
         device: of the weights.
-
     """
 
     def __init__(self, sizes: dict[str, Any], device: Any) -> None:
@@ -83,7 +81,6 @@ def parallel(model: Any, strategy: str, group: Any, sizes: dict[str, Any], local
         group: torch's process group.
         sizes: with `bucket_bytes`.
         local: the GPU's number; -1 without one.
-
     """
     if strategy == "ddp":
         return nn.parallel.DistributedDataParallel(

@@ -19,7 +19,6 @@ class Values:
         rank: in the group.
         ranks: of the group.
         device: of the tensors.
-
     """
 
     def __init__(self, torch: Any, rank: int, ranks: int, device: Any) -> None:
@@ -53,7 +52,6 @@ class Values:
             blocks: a row of each rank from `first` on.
             first: a rank.
             start: the element that each row begins with.
-
         """
         rows, columns = blocks.shape
         ranks = self._range(first, rows)[:, None]

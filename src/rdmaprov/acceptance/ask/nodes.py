@@ -47,7 +47,6 @@ def program_command(name: str, document: Document, limit_s: float, mark: str = "
         document: what it reads behind its own source.
         limit_s: seconds it may take.
         mark: its argument, by which its process can be found.
-
     """
     return file_command(_PROGRAMS / f"{name}.py", document, limit_s, mark)
 
@@ -71,7 +70,6 @@ def ask_nodes(
     Args:
         commands: by node.
         check: returns what the answer of a node must be.
-
     """
     answers = nodes.run_all(commands)
     return {name: _parse_document(name, answer, check(name)) for name, answer in answers.items()}

@@ -190,7 +190,6 @@ def path_step(ids: frozenset[int], is_over: bool) -> Check:
     Args:
         ids: their numbers.
         is_over: whether each of them has ended.
-
     """
     check = list_of(_PERFTEST_END if is_over else _PERFTEST_STATE, len(ids), least=len(ids))
 

@@ -40,7 +40,6 @@ class Death:
         why: what ended them, as one line.
         rank: the rank that ended, None if that is not said.
         is_victim: whether their own words blame others.
-
     """
 
     why: str
@@ -60,7 +59,6 @@ def death_of(node: NodeRun, spoke: Collection[int], saw_errors: bool = False) ->
         node: what is known of the node; its agent failed.
         spoke: its ranks that reported why they end.
         saw_errors: whether NCCL's words on it are about completions with error.
-
     """
     failed = list(node.ended.items())
     silent = [(rank, -status) for rank, status in failed if status < 0 and rank not in spoke]

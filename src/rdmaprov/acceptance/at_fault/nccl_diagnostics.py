@@ -20,7 +20,6 @@ def judge_diagnostics(site: GateSite, matrix: Matrix) -> tuple[list[Finding], li
     Args:
         site: the nodes that took part.
         matrix: what NCCL wrote.
-
     """
     hosts = {_short(str(site.facts[node.name]["hostname"])): node for node in site.nodes}
     faults, notes = conclude(matrix.diagnostics)

@@ -45,7 +45,6 @@ class PathError:
         local: the end that saw it.
         remote: the other end; its node is empty if no node has the address.
         error: NCCL's words.
-
     """
 
     local: Place
@@ -132,7 +131,6 @@ def findings(
         errors: the paths that failed.
         places: where addresses and devices are.
         ports: rails whose port went down: the other ends of their paths are victims.
-
     """
     roots = _first_reports(errors)
     if leaf := _common_leaf(roots, places):

@@ -21,7 +21,6 @@ def findings(ran: JobRun, said: Statements, places: RailMap) -> list[Finding]:
     Args:
         said: what its ranks said.
         places: whose the addresses are that RAS names nodes by.
-
     """
     if not said.of("late") or ran.job.backend != "nccl":
         return []

@@ -38,7 +38,6 @@ def findings(ran: JobRun, places: RailMap | None = None) -> list[Finding]:
 
     Args:
         places: where addresses and HCAs are; by default what the job says.
-
     """
     if ran.good:
         return []

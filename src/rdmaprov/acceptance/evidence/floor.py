@@ -40,7 +40,6 @@ def judge(
         ran: the run of all nodes.
         choices: the algorithms that NCCL took in it.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
-
     """
     fabric = fabric_of(site, ran, intra_node_gb_s)
     row = fleet_row(ran)

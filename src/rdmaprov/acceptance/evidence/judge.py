@@ -34,7 +34,6 @@ def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
     Args:
         site: what is known.
         logs: those of the run.
-
     """
     if not logs.nodes:
         yield Finding("nccl.log", "the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
@@ -74,7 +73,6 @@ def judge_counters(
         after: the same after it.
         due_bytes: what each node had to send; 0 if RDMA moved nothing.
         own: processes of the run that could not be ended, by node.
-
     """
     rails: list[RailTraffic] = []
     found: list[Finding] = []
@@ -120,7 +118,6 @@ def excuse(found: Sequence[Finding], others: Mapping[str, Sequence[str]]) -> lis
     Args:
         found: what was measured: of a disturbed node, or of the fleet as a whole.
         others: by disturbed node, the processes of the other job.
-
     """
     if not others:
         return list(found)
@@ -144,7 +141,6 @@ def compare_with_history(
         choices: the algorithms that NCCL took in it.
         path: the fleet's history.
         time: when it ran, ISO 8601.
-
     """
     row = fleet_floor.fleet_row(ran)
     if row is None:

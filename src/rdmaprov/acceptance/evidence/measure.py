@@ -32,7 +32,6 @@ class SweepRow:
         group: its number in the task.
         collective: such as `all_reduce`.
         ranks: of the group.
-
     """
 
     plane: str
@@ -77,7 +76,6 @@ def rows(ran: JobRun, first: int = 0) -> list[SweepRow]:
     Args:
         ran: whose ranks reported.
         first: the number of the first event that is read.
-
     """
     said: dict[tuple[int, int, int, bool], list[RankEvent]] = defaultdict(list)
     for event in ran.events[first:]:
@@ -177,7 +175,6 @@ class SoakPoint:
         group: its number in the task.
         median_us: the median time of an iteration, of the slowest node.
         max_us: the longest one.
-
     """
 
     task: int

@@ -31,7 +31,6 @@ def judge_sharp(
         ran: the run of all nodes.
         matrix: what NCCL wrote.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node; 0: not known.
-
     """
     wanted = any(node.get("fabric_sharp") == "wanted" for node in site.nodes)
     row = fleet_floor.fleet_row(ran)

@@ -24,7 +24,6 @@ def judge_tuner(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
     Args:
         site: what is known.
         logs: NCCL's, of a run of all nodes.
-
     """
     by_host: dict[str, list[Process]] = {}
     for process in logs.matrix.processes:

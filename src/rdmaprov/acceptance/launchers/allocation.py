@@ -45,7 +45,6 @@ def allocation_command(
         gpus: of each node; a step gets those only that its job has asked for.
         limit_s: of the whole run, where the user sets one.
         options: the site's; they come last, so that they count.
-
     """
     minutes = [] if limit_s is None else [f"--time={-(-int(limit_s) // 60) + 5}"]
     return [
@@ -74,7 +73,6 @@ def allocate(
 
     Raises:
         UnreachableError: Slurm gives none; the message has its reason, and nodes that are in use.
-
     """
     command = allocation_command(names, gpus, limit_s, options)
     process = _start(command)
@@ -161,7 +159,6 @@ def ask(*argv: str) -> str:
 
     Raises:
         SchedulerError: it failed, or is not there.
-
     """
     return programs.ask(argv, "Run: scontrol ping", _ABSENT)
 
@@ -172,7 +169,6 @@ def use_job(names: Sequence[str], job: str) -> Iterator[Allocation]:
 
     Raises:
         UnreachableError: it does not run, or lacks nodes.
-
     """
     state, _, nodes = ask("squeue", "-h", "-j", job, "-o", "%T|%N").strip().partition("|")
     if state != "RUNNING":

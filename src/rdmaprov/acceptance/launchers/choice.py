@@ -21,7 +21,6 @@ class LaunchChoice:
     Args:
         launcher: one of `launchers.LAUNCHERS`.
         job: number of a Slurm job of the user's to run in; empty to make one.
-
     """
 
     launcher: str
@@ -38,7 +37,6 @@ def choose(nodes: Sequence[Node], launcher: str, job: str) -> LaunchChoice:
 
     Raises:
         UsageError: nodes differ, or the options exclude each other.
-
     """
     wanted = sorted({str(node.get(LAUNCHER) or "ssh") for node in nodes})
     if len(wanted) > 1 and not launcher:

@@ -30,7 +30,6 @@ def open_nodes(
 
     Raises:
         UnreachableError: Slurm gives no nodes.
-
     """
     if chosen.launcher == "ssh":
         with nodes.connect(fleet, become_password) as connection:

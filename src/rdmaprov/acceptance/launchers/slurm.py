@@ -28,7 +28,6 @@ def step_command(job: str, node: str, image: str, options: Sequence[str]) -> tup
         node: its name in Slurm.
         image: of a container (pyxis); empty for the node itself.
         options: the site's own.
-
     """
     others = [f"--unset={name}" for name in other_settings()]
     return (
@@ -62,7 +61,6 @@ class SlurmNodes:
 
         Raises:
             UnreachableError: Slurm took the nodes back.
-
         """
         answers = self._nodes.run_all(commands)
         if any(isinstance(answer, NodeError) for answer in answers.values()) and (

@@ -20,7 +20,6 @@ def template_target(name: str, address: str, words: Sequence[str]) -> Target:
         words: the command. `{command}` is what a shell on the node must run, as it is, for
             programs that pass on their arguments; `{quoted}` is the same as one word of a shell,
             for programs such as ssh that pass on one line. With neither, it comes last.
-
     """
     given = [word.replace("{node}", name).replace("{address}", address) for word in words]
     if not any(COMMAND in word or QUOTED in word for word in given):

@@ -36,7 +36,6 @@ def compare_pairs(live: LiveRanks, site: GateSite, rounds: int) -> list[FaultyPa
         live: ranks that wait.
         site: the nodes that take part.
         rounds: of pairs, before anything is asked about one that is slow.
-
     """
     share = BAD_SHARE if site.backend == "nccl" else GLOO_BAD_SHARE
     leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in site.nodes}

@@ -44,7 +44,6 @@ class LiveRanks:
         findings: why.
         runs: all sessions so far.
         rates: what groups reached, in GB/s, by plane; of all rounds.
-
     """
 
     site: GateSite

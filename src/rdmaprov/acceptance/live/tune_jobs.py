@@ -35,7 +35,6 @@ def ready_site(
         connection: to the nodes.
         nodes: two or more, in the site's order.
         backend: as `accept --backend` has it.
-
     """
     facts, backend, found = readings.read_facts(connection, nodes, backend)
     if found or len(facts) < len(nodes):
@@ -68,7 +67,6 @@ class TuneJobs:
         run: runs jobs side by side, as a JobRunner does.
         sizes: of messages, in bytes, ascending.
         on_trial: is called with each setting and what its job measured.
-
     """
 
     site: GateSite

@@ -28,7 +28,6 @@ class SiteCeilings:
         of_path: returns it, GB/s; None if it is not known, so that paths are only compared.
         across: the share of it that paths across leaves have when all of them send.
         expected: what a path must reach, and why, in sentences.
-
     """
 
     of_path: PathCeilings | None
@@ -42,7 +41,6 @@ def site_ceilings(nodes: Sequence[Node], slots: Slots) -> SiteCeilings:
     Args:
         nodes: that take part, as the site has them.
         slots: what the slots of each rail can carry, where that is known.
-
     """
     wires: dict[tuple[str, int], Wire] = {}
     over = max((float(node.get("fabric_oversubscription") or 1.0) for node in nodes), default=1.0)
@@ -69,7 +67,6 @@ class PathCeilings:
 
     Args:
         of_port: what each port carries, by node and rail.
-
     """
 
     def __init__(self, of_port: Mapping[tuple[str, int], float]) -> None:

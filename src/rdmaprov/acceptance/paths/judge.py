@@ -48,7 +48,6 @@ class Side:
         ends: one such direction.
         does: what it does badly, such as `sends`.
         sure: whether other directions rule out the other end.
-
     """
 
     node: str

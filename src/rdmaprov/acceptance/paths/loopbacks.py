@@ -34,7 +34,6 @@ class HostCell:
         place: where the memory is.
         ceiling: what it can reach; None where no floor applies: Soft-RoCE, or unknown links.
         cause: what of its PCI path is not as it can be; empty if nothing is.
-
     """
 
     test: PathTest

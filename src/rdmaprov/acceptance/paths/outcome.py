@@ -34,7 +34,6 @@ def outcome(
         listened: whether the server listened.
         lost: why one of their nodes is lost.
         mtu: bytes of RDMA's MTU that the path must have; 0 for any.
-
     """
     if client is not None and client["rc"] == 0:
         figures = read_figures(client["out"], test.size)

@@ -43,7 +43,6 @@ class PathTests(PathMeasurer):
         session: runners on the nodes.
         surveys: what each node has.
         settings: of the run.
-
     """
 
     def __init__(
@@ -193,7 +192,6 @@ def open_path_tests(
         connection: to the nodes.
         surveys: what each node has; runners start on those with a perftest and a rail.
         settings: of the run.
-
     """
     session = PathSession(connection)
     able = [name for name, each in surveys.items() if each.abilities and each.ports]

@@ -22,7 +22,6 @@ class PathOptions:
         seed: of the choice of pairs.
         slots: what the slots of each rail can carry, where that is known.
         is_software: whether the rails are Soft-RoCE: one at a time, without a floor and latency.
-
     """
 
     matchings: int = MATCHINGS
@@ -40,7 +39,6 @@ class PathPlan:
         leaf_of: the leaf of each node; empty where the site states none.
         few: matchings in which leaves mix.
         seed: of the choice.
-
     """
 
     names: tuple[str, ...]

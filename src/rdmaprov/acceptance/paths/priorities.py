@@ -27,7 +27,6 @@ def judge_priorities(
         nodes: of RoCE, that took part.
         before: what the reader returned before the tests, by node.
         after: the same after them.
-
     """
     moved = {
         node.name: rail_traffic(node, before[node.name], after[node.name])

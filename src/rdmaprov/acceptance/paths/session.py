@@ -43,7 +43,6 @@ class PathSession:
     Attributes:
         lost: nodes whose runner did not start or is gone, with the reason.
         left: by node, the processes that could not be ended.
-
     """
 
     def __init__(self, nodes: Nodes) -> None:
@@ -60,7 +59,6 @@ class PathSession:
         Args:
             names: of the nodes.
             limit_s: seconds after which they end by themselves.
-
         """
         run_id = secrets.token_hex(6)
         # One for each node: in tests, several are on one machine.
@@ -87,7 +85,6 @@ class PathSession:
             steps: by node.
             limit_s: seconds until a node that has not answered counts as lost.
             least_s: seconds that it takes at least; nodes are not asked before.
-
         """
         found: dict[str, list[Document]] = {}
         missed: Counter[str] = Counter()

@@ -39,7 +39,6 @@ class NodeSurvey:
         ports: by rail; those that perftest can use.
         said: the answer, for those who judge the paths of PCI.
         why: why it said nothing.
-
     """
 
     address: str = ""
@@ -81,7 +80,6 @@ def survey_nodes(connection: Nodes, site: GateSite) -> dict[str, NodeSurvey]:
     Args:
         connection: to the nodes.
         site: after the preflight.
-
     """
     asked = {node.name: node for node in site.nodes}
     answers = ask_each(

@@ -23,7 +23,6 @@ class GateSite:
         rendezvous: where ranks join.
         mnnvl: whether NVLink between nodes may be used.
         collnet: whether the switches may reduce.
-
     """
 
     nodes: tuple[Node, ...]
@@ -45,7 +44,6 @@ class GateSite:
 
         Raises:
             UsageError: nodes have different numbers of GPUs, or none.
-
         """
         if self.backend != "nccl":
             return 1

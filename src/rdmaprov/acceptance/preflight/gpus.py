@@ -22,7 +22,6 @@ def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
 
     Args:
         seen: its `gpus`, as the reader returns them.
-
     """
     for line in seen.get("lost", ()):
         remedy = f"On {node.name}, look for Xid 79: dmesg -T; reboot it, and replace the GPU"
@@ -123,7 +122,6 @@ def disturbed(
     Args:
         known: what the reader counted after the run.
         own: processes of the run that could not be ended, by node.
-
     """
     found = {}
     for name, answer in known.items():

@@ -40,7 +40,6 @@ def judge(
         facts: the preflight, by node.
         backend: `nccl` or `gloo`, to which TCP is all.
         kind: fabric_kind. On InfiniBand, RDMA needs neither addresses nor ARP.
-
     """
     tried = [test for own in asked.values() for test in own]
     failed = reach.failures(asked, answers)

@@ -24,7 +24,6 @@ class ReachTest:
         address: to connect to.
         device: by which; empty: as the node's routes say.
         rail: the rail that it proves, None for the rendezvous alone.
-
     """
 
     source: str

@@ -38,7 +38,6 @@ def read_facts(
         connection: to the nodes.
         nodes: in the site's order.
         wanted: the backend that was asked for.
-
     """
     asked = {node.name: node for node in nodes}
     began = time.time()
@@ -77,7 +76,6 @@ def find_rendezvous(
         nodes: two or more, in the site's order.
         facts: of each.
         backend: `nccl` or `gloo`; RDMA does not need what TCP does.
-
     """
     names = tuple(node.name for node in nodes)
     asked: dict[str, list[reach.ReachTest]] = {name: [] for name in names}

@@ -142,7 +142,6 @@ def parse_event(
 
     Raises:
         OddAnswer: it names itself an event and is none of ours.
-
     """
     if len(line) > MOST_LINE:
         raise OddAnswer(f"a line of its ranks exceeds {MOST_LINE} characters")
@@ -184,7 +183,6 @@ def parse_status(head: str, ranks: range) -> dict[str, Any]:
 
     Raises:
         OddAnswer: it is of another shape.
-
     """
     try:
         status = json.loads(head) if len(head) <= MOST_LINE else None

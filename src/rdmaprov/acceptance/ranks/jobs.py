@@ -51,7 +51,6 @@ def fleet_job(site: GateSite, wanted: tuple[int, ...], pairs: bool) -> GateJob:
         site: what is known.
         wanted: bytes of the messages.
         pairs: measure each node with each other one, else with a few.
-
     """
     job = _make_job(site, site.nodes, (), 0)
     return replace(job, tasks=tuple(_fleet_tasks(job, wanted, pairs)))
@@ -91,7 +90,6 @@ def host_job(site: GateSite, node: Node, size: int) -> GateJob:
         site: what is known.
         node: that runs it.
         size: bytes of the message.
-
     """
     alone = replace(site, nodes=(node,), facts={node.name: site.facts[node.name]})
     job = _make_job(alone, (node,), (), 0)
@@ -111,7 +109,6 @@ def session_job(site: GateSite, number: int) -> GateJob:
     Args:
         site: what is known.
         number: of the session, so that no port is used twice.
-
     """
     job = _make_job(site, site.nodes, (), number + 1)
     if site.backend == "gloo":
@@ -146,7 +143,6 @@ def group_task(
         plane: its name; the job's first by default.
         groups: their ranks.
         sizes: bytes of the messages.
-
     """
     return Task(
         number,

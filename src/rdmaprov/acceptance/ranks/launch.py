@@ -40,7 +40,6 @@ class RankSession(Protocol):
 
     Attributes:
         runs: one for each job, in their order; `good` once the session has ended.
-
     """
 
     runs: list[JobRun]
@@ -53,7 +52,6 @@ class RankSession(Protocol):
 
         Args:
             tasks: by the number of the job.
-
         """
 
 
@@ -78,7 +76,6 @@ class Launcher:
     Args:
         on_event: is called with each event at once.
         grace_s: seconds between the first sign of trouble and the end of a job.
-
     """
 
     def __init__(
@@ -95,7 +92,6 @@ class Launcher:
         Args:
             jobs: no node is in two of them; their own tasks are left out.
             limit_s: of the session; a day by default.
-
         """
         runs = [JobRun(replace(job, tasks=())) for job in jobs]
         with self._live(runs, lambda _job: limit_s or SESSION_S, ()) as session:
@@ -108,7 +104,6 @@ class Launcher:
         Args:
             jobs: no node is in two of them.
             limit_s: of each job; its own by default.
-
         """
         runs = [JobRun(job) for job in jobs]
         limits = {index: limit_s or job.limit_s() for index, job in enumerate(jobs)}

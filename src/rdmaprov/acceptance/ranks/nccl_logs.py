@@ -24,7 +24,6 @@ class RunLogs:
     Args:
         nodes: those of which there is a log.
         matrix: what the logs add up to.
-
     """
 
     nodes: frozenset[str]
@@ -36,7 +35,6 @@ def read_run(ran: JobRun, keep: Callable[[str, str], Path | None] = lambda *_: N
 
     Args:
         keep: writes a file of evidence.
-
     """
     nodes: set[str] = set()
 

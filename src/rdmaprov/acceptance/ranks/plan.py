@@ -22,7 +22,6 @@ class JobLimits:
         rendezvous: until all ranks have joined, from when the first one is ready.
         connect: making the groups of a plane.
         step: one collective.
-
     """
 
     load: float = 600
@@ -71,7 +70,6 @@ class JobPlane:
         rail: its number, None for all rails together.
         netdevs: its network device, by node; NCCL finds its own.
         addresses: its address, by node.
-
     """
 
     name: str
@@ -99,7 +97,6 @@ class Task:
         soak_s: run this long with random data instead of the sweep.
         limit_s: of the whole task; sizes for which no time is left are reported as cut.
         work: of `gemm` and `train`: the model's sizes, as training.model has them.
-
     """
 
     number: int
@@ -143,7 +140,6 @@ class GateJob:
         environment: further variables of the ranks, by node.
         sampled: the rails whose counters are read meanwhile, each by its network device and its
             PCI address, by node.
-
     """
 
     backend: str

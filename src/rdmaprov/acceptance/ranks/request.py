@@ -35,7 +35,6 @@ def start_request(
         job: of which it runs a part.
         limit_s: seconds after which it ends the ranks.
         files: further ones for the ranks' directory, by name.
-
     """
     debug = NCCL_DEBUG if job.backend == "nccl" else {}
     own = job.environment.get(node, {})
@@ -68,7 +67,6 @@ def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[s
         job: what the ranks run.
         place: the number of tasks that they got before.
         task: what to do; None to end.
-
     """
     data = {"end": True} if task is None else task.as_data(job.ranks_of(node))
     return f"task.{place}", json.dumps(data).encode()

@@ -51,7 +51,6 @@ class NodeRun:
         tasks: those that its ranks were given, by number; None to take any event.
         pushed: files of tasks that arrived.
         left: processes that could not be ended; None if that is not known.
-
     """
 
     directory: str = ""
@@ -86,7 +85,6 @@ class NodeRun:
         Args:
             file: name, by our own numbers, and content of a task that goes along, whole or not at
                 all. Repeating it does no harm.
-
         """
         name, content = file or ("", b"")
         push = (
@@ -106,7 +104,6 @@ class NodeRun:
         Args:
             answer: to a poll; one that is missing may be asked for again, within the lease.
             pushes: whether a task's file went along.
-
         """
         if isinstance(answer, NodeError):
             self._missed += 1
@@ -160,7 +157,6 @@ class JobRun:
         job: what was asked for.
         events: what its ranks reported, in the order of arrival.
         tasks: what its ranks were given, by number; at first those of the job.
-
     """
 
     job: GateJob

@@ -29,7 +29,6 @@ def sample_request(rails: Sequence[dict[str, str]], limit_s: float) -> dict[str,
     Args:
         rails: how the site names each, for programs on the node.
         limit_s: seconds after which it ends.
-
     """
     return {"rails": list(rails), "every_s": EVERY_S, "limit_s": limit_s}
 
@@ -44,7 +43,6 @@ def fetch_commands(directories: Mapping[str, str]) -> Iterator[dict[str, Command
 
     Args:
         directories: where each node's ranks run.
-
     """
     names = list(directories)
     for first in range(0, len(names), _AT_ONCE):

@@ -26,7 +26,6 @@ class LiveSession:
         runs: one for each job; their nodes were asked to start.
         on_event: is called with each event at once.
         grace_s: seconds between the first sign of trouble and the end of a job.
-
     """
 
     def __init__(self, nodes: Nodes, runs: list[JobRun], on_event: OnEvent, grace_s: float) -> None:
@@ -45,7 +44,6 @@ class LiveSession:
 
         Args:
             tasks: by the number of the job.
-
         """
         given = {index: task for index, task in tasks.items() if not self._is_ended(index)}
         for index, task in given.items():
@@ -70,7 +68,6 @@ class LiveSession:
         Args:
             limits_s: by the number of the job; what runs longer is given up.
             is_done: whether a job is.
-
         """
         began, interval = time.monotonic(), _LEAST_INTERVAL_S
         while waiting := [i for i in limits_s if not is_done(i) and not self._is_ended(i)]:

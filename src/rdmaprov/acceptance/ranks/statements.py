@@ -20,7 +20,6 @@ class Statements:
         by_kind: events by their kind, in the order of arrival.
         phases: the last phase that each node is known to have begun.
         spoke: by node, the ranks that reported why they end.
-
     """
 
     by_kind: Mapping[str, Sequence[RankEvent]]

@@ -35,7 +35,6 @@ class RailDigest:
         counts: what grew, by the names of MARKS.
         paused: the longest part of a second that its switch paused it, and that it paused its
             switch; None without such counters.
-
     """
 
     rail: int
@@ -61,7 +60,6 @@ class NodeDigest:
         cpu_share: of one core, that sampling cost.
         rails: in their order.
         events: what happened on them.
-
     """
 
     node: str
@@ -89,7 +87,6 @@ def digest_samples(
 
     Raises:
         OddAnswer: it is not what a sampler writes.
-
     """
     node = parse_samples(data, rails)
     found = [rail_track(node, rail) for rail in range(rails)]
@@ -159,7 +156,6 @@ def bin_edges(
         offset: where time 0 is in the first bin, in seconds.
         step: how long a bin is.
         bins: how many there are; those that end after the last row are left out.
-
     """
     found, row, begin = [], 0, 0.0
     for place in range(bins):

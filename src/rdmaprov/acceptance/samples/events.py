@@ -39,7 +39,6 @@ class RailEvent:
         spans: when; empty if it was too short to be seen.
         count: how often at least.
         share: what the kind is measured by, between 0 and 1.
-
     """
 
     rail: int
@@ -64,7 +63,6 @@ def rail_events(
         tracks: the rails that have counters of bytes.
         rails: how many rails there are.
         together: whether the ranks used all rails at the same time.
-
     """
     for rail in range(rails):
         yield from lost_links(node, rail)

@@ -32,7 +32,6 @@ class FleetSamples:
         lags_s: how far a node's clock is ahead of most others, by node; work that all ranks do
             together shows it.
         clock_s: what remains uncertain of the times of two nodes.
-
     """
 
     nodes: tuple[NodeDigest, ...]
@@ -59,7 +58,6 @@ def collect_samples(
         files: what each node's sampler wrote; empty if it wrote nothing.
         rails: how many rails each has.
         together: whether the ranks used all rails at the same time.
-
     """
     found: list[NodeDigest] = []
     missing: dict[str, str] = {}

@@ -49,7 +49,6 @@ class SampleTable:
         ends_s: when each row ends, in seconds since the sampler began.
         grown: how much a counter grew in each row, by rail and name.
         still: counters that never grew.
-
     """
 
     every_s: float
@@ -85,7 +84,6 @@ class NodeSamples:
         cpu_share: of one core.
         fast: bytes, waits, marks and the link.
         slow: what is read each second.
-
     """
 
     began: float
@@ -106,7 +104,6 @@ def parse_samples(data: bytes, rails: int) -> NodeSamples:
 
     Raises:
         OddAnswer: it is too large, or not of the expected shape.
-
     """
     plain = memoryview(_inflate(data))
     end = bytes(plain[:_MOST_HEAD]).find(b"\n")

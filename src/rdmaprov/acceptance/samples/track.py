@@ -43,7 +43,6 @@ class RailTrack:
         ends_s: when each row ends.
         moved: GB in each row.
         sent: GB/s in each row.
-
     """
 
     rail: int
@@ -70,7 +69,6 @@ def rail_track(node: NodeSamples, rail: int) -> RailTrack | None:
 
     Raises:
         OddAnswer: a rate is beyond what any port can do.
-
     """
     first = None
     for name, unit in _SENT:

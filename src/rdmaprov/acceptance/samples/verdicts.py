@@ -32,7 +32,6 @@ class RateChange:
         place: the first value after it.
         before: the median before it.
         after: the median after it.
-
     """
 
     place: int
@@ -99,7 +98,6 @@ def findings(fleet: FleetSamples, steady: bool = False) -> list[Finding]:
     Args:
         fleet: what samplers saw.
         steady: whether the ranks did the same all the time, as in a soak.
-
     """
     lost = [(node, each) for node in fleet.nodes for each in node.events if each.kind == "link"]
     found = list(_common_losses(fleet, lost))
@@ -191,7 +189,6 @@ def notes(fleet: FleetSamples, hung: bool = False) -> Iterator[str]:
     Args:
         fleet: what samplers saw.
         hung: whether the run ended because nothing moved any more.
-
     """
     if fleet.missing:
         names, why = sorted(fleet.missing), next(iter(fleet.missing.values()))

@@ -51,7 +51,6 @@ def again_job(site: GateSite, options: Options, plane: str, sizes: int, after: i
         sizes: how many.
         after: the how many-th job it can be after the first one, whose port may still be in
             TIME_WAIT; a site that has one port for all keeps it.
-
     """
     job = fleet_job(site, options)
     sweep = replace(job.tasks[0], plane=plane, sizes=job.tasks[0].sizes[-sizes:])
@@ -94,7 +93,6 @@ def collect_evidence(
         after: the same after it.
         keep: writes a file of evidence.
         history: the file with what the fleet has reached before.
-
     """
     assert result.ran is not None  # noqa: S101 - it has just run
     ran = result.ran

@@ -136,7 +136,6 @@ def compare_groups(
         groups: of equal size.
         kind: of the groups, as a word for a person.
         site: what is known of the nodes.
-
     """
     if len(groups) < 2:
         return []

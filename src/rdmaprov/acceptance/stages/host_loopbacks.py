@@ -44,7 +44,6 @@ def add_host_paths(
         connection: to the nodes.
         site: what is known of them.
         keep: writes a file of evidence.
-
     """
     surveys = survey_nodes(connection, site)
     able = {n: each for n, each in surveys.items() if each.abilities and each.ports}

@@ -26,7 +26,6 @@ def judge_samples(
         result: with the run.
         site: the nodes that took part.
         keep: writes a file of evidence.
-
     """
     ran = result.ran
     fleet = result.samples = fleet_samples(site, ran) if ran else None

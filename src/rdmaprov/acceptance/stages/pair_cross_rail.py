@@ -30,7 +30,6 @@ def add_cross_rail_paths(
         plan: of the paths.
         measurer: runs the tests.
         size: bytes of a message.
-
     """
     others = len(plan.rails) - 1
     if not others:

@@ -45,7 +45,6 @@ def add_gpu_paths(
         measurer: runs the tests.
         memory: of the GPU near each port.
         way: by which GPU memory is reached, in words.
-
     """
     gpu = PathMatrix(plan.leaf_of, host.ceiling, across=host.across)
 

@@ -51,7 +51,6 @@ class PathReport:
         bandwidth: what was measured.
         latency: the same of latency.
         expected: what a path must reach, and why.
-
     """
 
     stage: StageReport
@@ -69,7 +68,6 @@ def run_paths(
         nodes: two or more that take part, as the site has them.
         measurer: runs the tests.
         options: how.
-
     """
     asked = options or PathOptions()
     plan = plan_paths(nodes, asked)

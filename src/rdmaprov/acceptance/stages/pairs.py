@@ -40,7 +40,6 @@ def run_site_pairs(
         site: those that take part.
         options: what is asked for.
         open_live: returns the ranks of nodes that wait for tasks.
-
     """
     paths = measure_site_paths(connection, site, options)
     if paths is None:
@@ -73,7 +72,6 @@ def measure_site_paths(connection: Nodes, site: GateSite, options: Options) -> P
         connection: to the nodes.
         site: those that take part.
         options: whether to test all pairs, and paths between rails.
-
     """
     surveys = survey_nodes(connection, site)
     able = {name: each for name, each in surveys.items() if each.abilities and each.ports}

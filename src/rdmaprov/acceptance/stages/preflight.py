@@ -27,7 +27,6 @@ def run_preflight(
         connection: runs commands on nodes.
         nodes: those that take part.
         options: what is asked for.
-
     """
     facts, backend, found = readings.read_facts(connection, nodes, options.backend)
     result.facts, result.backend = facts, backend

@@ -39,7 +39,6 @@ class Outputs:
         on_stage: is called with a line.
         keep: writes a file of evidence.
         history: the file with what the fleet has reached before.
-
     """
 
     on_stage: Callable[[str], None]
@@ -82,7 +81,6 @@ def prove_rails(
         options: what is asked for.
         outputs: where lines and evidence go.
         known: what the first run showed.
-
     """
     job = rails_job(site, options)
     outputs.on_stage(stages_fleet.fleet_line(job, options.limit_s or job.limit_s()))

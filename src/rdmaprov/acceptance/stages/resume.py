@@ -45,7 +45,6 @@ def read_stages(run: Path, of: Mapping[str, Any]) -> dict[str, StageReport]:
 
     Raises:
         UsageError: it has none, or is of other nodes or options.
-
     """
     kept = _read(run / FILE)
     if kept is None:

@@ -41,7 +41,6 @@ class _Measured:
 
     Attributes:
         rows: of each measurement, by set and size.
-
     """
 
     rows: dict[Group, list[Mapping[int, SweepRow]]] = field(default_factory=dict)
@@ -67,7 +66,6 @@ def run_scaling(site: GateSite, runner: JobRunner, intra_node_gb_s: float) -> St
         site: what is known of the nodes.
         runner: starts ranks.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
-
     """
     first = ScalingStage(site, runner, intra_node_gb_s).run()
     left = site.without(first.left_out)
@@ -87,7 +85,6 @@ class ScalingStage:
         site: what is known of the nodes.
         runner: starts ranks.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
-
     """
 
     site: GateSite

@@ -60,7 +60,6 @@ def sets_of(site: GateSite, count: int) -> list[list[Group]]:
     Args:
         site: the nodes.
         count: of the nodes in each set.
-
     """
     leaves = [[node.name for node in own] for own in _leaves(site)]
     if count > min(map(len, leaves)):

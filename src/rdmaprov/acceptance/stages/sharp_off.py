@@ -35,7 +35,6 @@ def compare(
         runner: starts ranks.
         options: what is asked for.
         on_stage: is called with a line.
-
     """
     ran = result.ran
     if ran is None or not ran.good or not result.used_sharp:

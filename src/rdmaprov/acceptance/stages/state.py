@@ -26,7 +26,6 @@ def run_state(words: Mapping[str, Word] | None, nodes: Sequence[str]) -> StageRe
     Args:
         words: the last word about each node; None if nobody is to be asked for it.
         nodes: names of all that take part.
-
     """
     if words is None:
         return StageReport("state", "not asked for (--ignore-validate)", is_skipped=True)
@@ -44,7 +43,6 @@ def other_boots(words: Mapping[str, Word] | None, facts: Mapping[str, Document])
     Args:
         words: the last word about each node.
         facts: by node, what it says now.
-
     """
     bad = {
         name: f"it started anew since {word.run}"
@@ -73,7 +71,6 @@ def _findings(why: Mapping[str, str], of: int, wrong: Collection[str] = ()) -> l
         why: by node, the reason.
         of: how many nodes there are.
         wrong: the reasons by which a setting is wrong; by the others nobody knows.
-
     """
     alike: dict[str, list[str]] = defaultdict(list)
     for name, reason in why.items():

@@ -34,7 +34,6 @@ class WholeFleet:
         options: what is asked for.
         outputs: where lines and evidence go.
         has_moved_data: whether an earlier stage sent data over the rails.
-
     """
 
     site: GateSite

@@ -34,7 +34,6 @@ class TransformerSizes:
         vocabulary: tokens that there are.
         dtype: torch's name, of weights, gradients, activations and the optimizer's moments.
         bucket_bytes: gradients that DDP reduces at once.
-
     """
 
     hidden: int
@@ -111,7 +110,6 @@ def choose_model(backend: str, free_bytes: int) -> TransformerSizes:
     Args:
         backend: `nccl` or `gloo`.
         free_bytes: of the GPU that has least.
-
     """
     if backend != "nccl":
         return CPU_MODEL

@@ -30,7 +30,6 @@ class TrainingPlan:
         job: with its tasks.
         model: that is trained.
         sizes: numbers of nodes that train together, ascending.
-
     """
 
     job: GateJob

@@ -22,7 +22,6 @@ class StepPrediction:
         compute_us: of the slowest device: what its rate and the fleet's usual use of it make.
         communication_us: of all messages, one after the other.
         exposed_us: what of that computation cannot hide.
-
     """
 
     compute_us: float
@@ -76,7 +75,6 @@ def communication_us(
         model: that is trained.
         strategy: `ddp` or `fsdp`.
         messages: microseconds of an all-reduce by its bytes.
-
     """
     if strategy == "ddp":
         bucket = message_us(messages, min(model.bucket_bytes, model.gradient_bytes))
@@ -113,7 +111,6 @@ class TrainingPoint:
         busbw_gb_s: of the largest all-reduce; 0 where there is none.
         phases: microseconds of a rank.
         prediction: of the step; None without its parts.
-
     """
 
     nodes: int

@@ -24,7 +24,6 @@ class DeviceRate:
     Args:
         tflops: 10¹² operations a second, by the wall clock.
         cpu_tflops: by the time that its process had a processor; says nothing of a GPU.
-
     """
 
     tflops: float
@@ -46,7 +45,6 @@ class StepTimes:
         worst_us: of the longest one.
         own_us: of a CPU's step, without waiting for the processor; of a GPU's, the same as `us`.
         phases: microseconds of data, forward, backward and optimizer.
-
     """
 
     rank: int
@@ -65,7 +63,6 @@ class TrainingTimes:
     Args:
         plan: what the ranks ran.
         ran: their run.
-
     """
 
     plan: TrainingPlan

@@ -58,7 +58,6 @@ def cause(text: str) -> tuple[str, str]:
 
     Args:
         text: standard output and standard error of one perftest.
-
     """
     for word, pattern in _PATTERNS:
         for line in text.splitlines():

@@ -28,7 +28,6 @@ class Abilities:
         options: the long options that its help lists.
         uses_dmabuf: whether GPU memory goes by dma-buf where perftest can, as nvidia_peermem, the
             other way, is not loaded.
-
     """
 
     version: str = ""
@@ -60,7 +59,6 @@ def read_abilities(version: str, help_text: str, *, uses_dmabuf: bool = False) -
         version: what `--version` printed.
         help_text: what `--help` printed.
         uses_dmabuf: as Abilities has it.
-
     """
     found = _VERSION.search(version)
     options = frozenset(_OPTION.findall(help_text))
@@ -75,7 +73,6 @@ class RdmaPort:
         device: the RDMA device, such as mlx5_0.
         gid_index: place of its GID; None on InfiniBand, which needs none.
         mtu: bytes of the path's MTU; 0 for the port's own.
-
     """
 
     device: str
@@ -96,7 +93,6 @@ class Settings:
             times 2 to the power of this (InfiniBand Architecture 1.4, 9.7.6.1.3); 0 for perftest's.
         messages: of a test of bandwidth, instead of its duration; 0 for that.
         tx_depth: messages in flight; 0 for perftest's 128.
-
     """
 
     duration_s: int = 3
@@ -118,7 +114,6 @@ def memory_of(text: str) -> tuple[str, int]:
 
     Raises:
         ValueError: there is no such memory.
-
     """
     found = _MEMORY.fullmatch(text)
     if found is None or (found[1] == HOST_MEMORY) == bool(found[2]):
@@ -140,7 +135,6 @@ def words(
         tcp_port: at which the server listens, or a word that stands for it.
         settings: of the run.
         able: what the node's perftest can do.
-
     """
     found = [program(test), "-F", "-d", port.device, "-p", tcp_port, "-s", str(test.size)]
     if test.measures == "latency":

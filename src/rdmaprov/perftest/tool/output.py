@@ -29,7 +29,6 @@ class Figures:
         size: bytes of a message.
         gb_s: mean bandwidth, GB/s; 0 in a test of latency.
         usec: typical latency, µs, or the mean where it has none; 0 in a test of bandwidth.
-
     """
 
     size: int
@@ -44,7 +43,6 @@ def read_figures(text: str, size: int, unit: str = "Gb/sec") -> Figures | None:
         text: what perftest wrote.
         size: bytes of the messages that were asked for.
         unit: of a bandwidth in JSON, where perftest does not say it.
-
     """
     found = [*_from_table(text), *_from_json(text, unit)]
     return next((each for each in found if each.size == size and _is_possible(each)), None)
