@@ -230,11 +230,12 @@ def processes_with(text: str) -> list[str]:
         try:
             said = process.joinpath("cmdline").read_bytes() + b"\0"
             where = str(process.joinpath("cwd").readlink())
+            words = said.replace(b"\0", b" ").decode(errors="replace")
             said += process.joinpath("environ").read_bytes()
         except OSError:
             continue
         if text.encode() in said or text in where:
-            found.append(process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode())
+            found.append(words)
     return found
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.links.netplan_get import parse
+from plugins.module_utils.links.networkd import Networkd
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import Plan, Refused
 from plugins.module_utils.rails import Rail
@@ -238,3 +239,10 @@ def test_networkd_is_waited_for(node: FakeMachine, monkeypatch: pytest.MonkeyPat
     node.programs["networkctl reload"] = reload
     do(planned(node, "ens1"))
     assert seen == states
+
+
+def test_link_without_a_file_is_not_disturbed_by_a_netdev_of_another(node):
+    """As after a boot with a file that netplan does not take: no link has a .network file."""
+    with_networkd(node)
+    node.put("/run/systemd/network/10-netplan-bond7.netdev", "[NetDev]\nName=bond7\nKind=bond\n")
+    assert Networkd(node).disturbed({}) == []

@@ -209,7 +209,8 @@ class Networkd(LinkManager):
         if path.endswith(_NETDEV):
             made = re.search(r"(?m)^Name=(\S+)", text)
             kept = re.escape(made[1]) if made else "$."
-            return bool(re.search(rf"(?m)^\w+={kept}$", self.machine.read(used) or ""))
+            own = self.machine.read(used) if used else None
+            return bool(re.search(rf"(?m)^\w+={kept}$", own or ""))
         if path.endswith(".conf"):
             return bool(used) and os.path.basename(os.path.dirname(path)) == (
                 os.path.basename(used) + ".d"

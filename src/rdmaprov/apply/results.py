@@ -40,6 +40,14 @@ class NodeState(StrEnum):
     NOT_STARTED = "not_begun"  # the run stopped before any role ran
 
 
+_NOT_TOLD = {
+    NodeState.UNKNOWN,
+    NodeState.UNREACHABLE,
+    NodeState.INCOMPLETE,
+    NodeState.NOT_STARTED,
+}
+
+
 @dataclass(frozen=True)
 class NodeResult:
     """The result of one node.
@@ -196,12 +204,7 @@ class Results:
             return ExitCode.INTERRUPTED
         if NodeState.FAILED in states:
             return ExitCode.FAILED
-        if states & {
-            NodeState.UNKNOWN,
-            NodeState.UNREACHABLE,
-            NodeState.INCOMPLETE,
-            NodeState.NOT_STARTED,
-        }:
+        if states & _NOT_TOLD:
             return ExitCode.UNKNOWN
         if NodeState.PENDING in states or any(node.reboot for node in self.nodes.values()):
             return ExitCode.PENDING

@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
 from rdmaprov.lab import ib_tools, tools
-from rdmaprov.lab.ib_daemons import SubnetDaemons, SubnetNotUp
+from rdmaprov.lab.ib_daemons import UP_TIMEOUT_S, SubnetDaemons, SubnetNotUp
 from rdmaprov.lab.ib_faults import SubnetFault
 from rdmaprov.lab.ib_topology import Topology, make
 from rdmaprov.lab.layout import Layout
@@ -109,8 +110,18 @@ class LabSubnet:
             self._limit(fault.limited, engine)
         if fault.second_manager:
             self._daemons.start_second_manager()
+            self._await_managers(2)
         if fault.without_manager:
             self._daemons.stop_manager(0)
+
+    def _await_managers(self, count: int) -> None:
+        """Wait until the master lists this number of managers: it asks the others now and then."""
+        give_up = time.monotonic() + UP_TIMEOUT_S
+        while self.run(["saquery", "SMIR"]).count("SMInfoRecord") < count:
+            if time.monotonic() > give_up:
+                why = f"the master lists fewer than {count} managers after {UP_TIMEOUT_S:.0f} s"
+                raise SubnetNotUp(why, "Run: rdmaprov lab subnet down")
+            time.sleep(1)
 
     @property
     def _bin(self) -> Path:

@@ -52,6 +52,8 @@ NODE = {
             "ports": [],
             "addresses": [],
             "partitions": [],
+            "unfit": "",
+            "is_smi": False,
         }
     ],
     "gpus": [{"pci": "0000:1a:00.0", "path": ["0000:1a:00.0"], "numa_node": 0}],

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PROGRESS = struct.Struct("<QQQQ")
 PROGRESS_BYTES = 256
 _EVIDENCE_S = 10
+# With NCCL, a collective returns at once, and a rank waits for its GPU.
+WAITS = ("/torch/distributed/", "/torch/cuda/")
 EXIT_LATE = 3  # exit status of a rank that was at one thing for too long
 
 
@@ -32,6 +34,17 @@ def say(event: str, *, rank: int | None = None, **fields: Any) -> None:
     own = int(os.environ["RANK"]) if rank is None else rank
     line = json.dumps({"rank": own, "event": event, **fields})
     os.write(1, line.encode() + b"\n")
+
+
+def place(stack: Sequence[traceback.FrameSummary]) -> str:
+    """Return where a rank is: within a wait the wait, even if Python tidies up there.
+
+    Empty if it performs no task any more: an end that takes its time holds up nobody.
+    """
+    waits = [each for each in stack if any(part in each.filename for part in WAITS)]
+    at = [*waits, stack[-1]][0] if stack else None
+    works = any(each.filename.endswith("agent/main.py") for each in stack)
+    return f"{at.filename}:{at.lineno} {at.name}" if at and works else ""
 
 
 class Watch:
@@ -103,8 +116,7 @@ class Watch:
         while time.monotonic() < self._deadline:
             time.sleep(0.2)
         frame = sys._current_frames().get(self._main)
-        stack = traceback.extract_stack(frame)[-1] if frame else None
-        where = f"{stack.filename}:{stack.lineno} {stack.name}" if stack else ""
+        where = place(traceback.extract_stack(frame)) if frame else ""
         if self._waits_for is not None:
             where = f"/torch/distributed/ store: waits for rank {self._waits_for}"
         say("late", phase=self.name, limit_s=self._limit, where=where, entered=self.entered)

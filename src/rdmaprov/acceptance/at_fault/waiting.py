@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from rdmaprov.acceptance.agent.progress import WAITS
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.ranks.statements import Statements
 from rdmaprov.finding.finding import Finding
 
-# With NCCL, a collective returns at once, and a rank waits for its GPU.
-_WAITS = ("/torch/distributed/", "/torch/cuda/")
 _IMPORTS = "import torch"  # the phase, as agent/main.py has it
 _IMPORT_REMEDY = "On {node}, see what else runs (top), and how fast the disk is that has torch"
 _STATES = {"T": "stopped", "t": "stopped by a debugger", "D": "stuck in the kernel", "Z": "dead"}
@@ -151,6 +150,6 @@ def elsewhere_sign(event: RankEvent | None) -> str:
     where = str(event["where"]) if event else ""
     return (
         f"it was in {where}, not in torch.distributed"
-        if where and not any(place in where for place in _WAITS)
+        if where and not any(place in where for place in WAITS)
         else ""
     )
