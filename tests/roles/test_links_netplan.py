@@ -244,5 +244,7 @@ def test_networkd_is_waited_for(node: FakeMachine, monkeypatch: pytest.MonkeyPat
 def test_link_without_a_file_is_not_disturbed_by_a_netdev_of_another(node):
     """As after a boot with a file that netplan does not take: no link has a .network file."""
     device(node, "eno1")
+    device(node, "eno2")
+    node.put("/sys/class/net/eno2/ifindex", "4\n")
     node.put("/run/systemd/network/10-netplan-bond7.netdev", "[NetDev]\nName=bond7\nKind=bond\n")
     assert Networkd(node).disturbed({}) == []

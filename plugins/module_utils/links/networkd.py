@@ -277,7 +277,8 @@ class Networkd(LinkManager):
         return self._state(netdev, "NETWORK_FILE")
 
     def _state(self, netdev: str, key: str) -> str:
-        for line in (self.machine.read(_LINKS + self._index(netdev)) or "").splitlines():
+        index = self._index(netdev)  # none where the device has just gone
+        for line in ((index and self.machine.read(_LINKS + index)) or "").splitlines():
             if line.startswith(key + "="):
                 return line.partition("=")[2]
         return ""
