@@ -16,6 +16,7 @@ description:
     M(rdmaprov.node.survey) returns what the roles would change.
 version_added: 0.2.0
 author: The rdmaprov contributors (@rdmaprov)
+extends_documentation_fragment: rdmaprov.node.plan
 options:
   run:
     description: Name of the run's directory, such as C(20261127-100000-apply).

@@ -40,6 +40,7 @@ STARTS = {
     "record": ("nowhere --limit n1", *NOWHERE),
     "replace": ("nowhere n1", *NOWHERE),
     "report": ("nowhere", ExitCode.USAGE, "error: nowhere: there is no such run"),
+    "revert": ("nowhere 20260101-000000-apply", *NOWHERE),
     "schedule": ("nowhere --directory .", *NOWHERE),
     "schema": ("", ExitCode.OK, "fabric_node: bool; default true"),
     "subnet": ("nowhere", *NOWHERE),

@@ -55,7 +55,7 @@ def test_page_without_matplotlib_has_all_numbers_and_says_how_to_add_plots(tmp_p
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")
     page = (tmp_path / "runs" / WHOLE / "report.html").read_text()
     plots = of_accept.view(gate_runs.accepted(2, pairs=True)).plots
-    assert len(plots) == 5
+    assert len(plots) == 4
     missing = f"pip install 'rdmaprov[plots]' and then: rdmaprov report {WHOLE}"
     assert page.count(missing) == page.count("<details open>") == len(plots)
     assert "<svg" not in page
@@ -67,7 +67,7 @@ def test_page_without_matplotlib_has_all_numbers_and_says_how_to_add_plots(tmp_p
 
 def test_page_with_matplotlib_has_plots(tmp_path):
     page = write.write_page(keep(tmp_path, gate_runs.accepted(2, pairs=True))).read_text()
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == 4
     assert "rdmaprov[plots]" not in page
     assert "<details open>" not in page
 

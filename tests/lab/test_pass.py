@@ -43,7 +43,7 @@ ACCEPTED = re.compile(
     r"|no processors|does not scale CPU frequencies|no NUMA balancing|NVIDIA NIC|names no GPU"
     r"|not installed|on the wire|no IOMMU|no selected node|nothing translates|fabric_"
     r"|no NVIDIA GPU|TuneD does not run|no GPU has|: \[\]|which test_iommu|PFC storm prevention"
-    r"|no LLDP daemon|know the neighbours|without a plan|subnet_manager_hosts"
+    r"|no LLDP daemon|know the neighbours|without a plan|subnet_manager_hosts|nccl_enroot: off"
 )
 
 
