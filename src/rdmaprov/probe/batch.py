@@ -11,6 +11,10 @@ from rdmaprov.probe.connection import Answer, Command, Connection
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.patience import Patience
 
+# A signal that comes just before a thread waits for a lock is seen behind the wait alone: on a busy
+# machine an interrupt was lost until the node answered. So no wait is longer than this.
+LOOK_S = 0.5
+
 
 class Batch:
     """A node's answers as they come: one thread fills it, another one waits for what it needs.
@@ -35,7 +39,7 @@ class Batch:
             with self._more:
                 self._is_awaited = True
                 while (found := self._found.get(text)) is None:
-                    self._more.wait()
+                    self._more.wait(LOOK_S)
                 self._is_awaited = False
         return found
 

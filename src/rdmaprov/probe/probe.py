@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from rdmaprov.probe.batch import Batch
+from rdmaprov.probe.batch import LOOK_S, Batch
 from rdmaprov.probe.connection import AGENT, Answer, Command
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.learning import Learning
@@ -20,6 +20,8 @@ from rdmaprov.probe.target import Target
 # Of a connection, three; one more while it is opened. The others are the program's own.
 _FILES_EACH = 4
 _OTHER_FILES = 256
+
+T = TypeVar("T")
 
 
 class Probe:
@@ -126,7 +128,7 @@ class Probe:
             serves = self._is_started or self._is_serving
             self._is_closed = not serves
         if serves:
-            self._submit(close_all(list(self._sessions.values()))).result()
+            _wait(self._submit(close_all(list(self._sessions.values()))))
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._loop.close()
@@ -187,9 +189,18 @@ class Probe:
 
 def _outcome(future: Future[Answer]) -> Answer | NodeError:
     try:
-        return future.result()
+        return _wait(future)
     except NodeError as error:
         return error
+
+
+def _wait(future: Future[T]) -> T:
+    while True:
+        try:
+            return future.result(LOOK_S)
+        except TimeoutError:
+            if future.done():
+                return future.result()
 
 
 def allow_files(connections: int) -> int:
