@@ -97,9 +97,33 @@ class Devices:
 
     def ports(self, rdma: str) -> set[str]:
         """Return the numbers of an RDMA device's ports."""
-        start = f"{INFINIBAND}/{rdma}/ports/"
-        paths = (*self.files.texts, *self.files.reasons)
-        return {path[len(start) :].partition("/")[0] for path in paths if path.startswith(start)}
+        return self._ports.get(rdma, set())
+
+    @cached_property
+    def _ports(self) -> Mapping[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for path in (*self.files.texts, *self.files.reasons):
+            rdma, ports, number = path.removeprefix(f"{INFINIBAND}/").partition("/ports/")
+            if ports and "/" not in rdma:
+                found.setdefault(rdma, set()).add(number.partition("/")[0])
+        return found
+
+    @cached_property
+    def smi(self) -> Mapping[str, str]:
+        """Return by SMI device, which carries management alone, the device that it belongs to."""
+        # It has a port for each plane, and no uverbs: Linux core/uverbs_main.c, ib_uverbs_add_one.
+        texts = self.files.texts.items()
+        verbs = {text.strip() for path, text in texts if path.startswith(VERBS)}
+        found: dict[str, str] = {}
+        for rdma in self.names(INFINIBAND):
+            place = self.pci_of(f"{INFINIBAND}/{rdma}")
+            for other in self.names(INFINIBAND) if place and rdma not in verbs else ():
+                if other == rdma or self.pci_of(f"{INFINIBAND}/{other}") != place:
+                    continue
+                fewer = len(self.ports(other)) < len(self.ports(rdma))
+                if other in verbs or fewer or ("smi" in rdma and "smi" not in other):
+                    found.setdefault(rdma, other)
+        return found
 
     def below(self, netdev: str) -> tuple[str, ...]:
         """Return the network devices that a bond or a VLAN is on; none for a port."""

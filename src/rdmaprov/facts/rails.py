@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rdmaprov.facts.devices import INFINIBAND, NET, PCI, VERBS, Devices, read
+from rdmaprov.facts.devices import INFINIBAND, NET, PCI, Devices, read
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import Files
@@ -144,7 +144,7 @@ def _named_by(devices: Devices, rail: Rail) -> tuple[str, str]:
     pci = rail.pci.lower()
     for name, way in there.items():
         layer = devices.files.value(f"{INFINIBAND}/{name}/ports/1/link_layer")
-        if way[-1:] == [pci] and layer == "InfiniBand" and not _data_device_of(devices, name):
+        if way[-1:] == [pci] and layer == "InfiniBand" and name not in devices.smi:
             return pci, name
     return pci, ""
 
@@ -174,7 +174,7 @@ def _is_port(files: Files, name: str) -> bool:
 
 def _unfit(devices: Devices, rdma: str) -> str:
     """Return why an RDMA device cannot be judged by its port 1, empty if it can."""
-    if of := _data_device_of(devices, rdma):
+    if of := devices.smi.get(rdma):
         return SMI.format(rdma, of)
     ports = devices.ports(rdma)
     if len(ports) > 1 and any(_has_data(devices.files.texts, rdma, each) for each in ports):
@@ -197,20 +197,6 @@ def _has_data(texts: Mapping[str, str], rdma: str, port: str) -> bool:
     return texts.get(f"{base}/state", "").startswith("4:")
 
 
-def _data_device_of(devices: Devices, rdma: str) -> str:
-    """Return the device that an SMI device belongs to, empty for all other devices."""
-    # It has a port for each plane, and no uverbs: Linux core/uverbs_main.c, ib_uverbs_add_one.
-    place = devices.pci_of(f"{INFINIBAND}/{rdma}")
-    verbs = {text.strip() for path, text in devices.files.texts.items() if path.startswith(VERBS)}
-    for other in devices.names(INFINIBAND) if place and rdma not in verbs else ():
-        if other == rdma or devices.pci_of(f"{INFINIBAND}/{other}") != place:
-            continue
-        fewer = len(devices.ports(other)) < len(devices.ports(rdma))
-        if other in verbs or fewer or ("smi" in rdma and "smi" not in other):
-            return other
-    return ""
-
-
 def _rdma_on(devices: Devices, netdev: str) -> str:
     """Return the RDMA device on a network device, empty if there is none.
 
@@ -218,7 +204,7 @@ def _rdma_on(devices: Devices, netdev: str) -> str:
     first port's function. A VLAN's is that of the device below it, and so is that of a bond whose
     RDMA device has no GID yet, unless its ports have several.
     """
-    names = [n for n in devices.names(INFINIBAND) if not _data_device_of(devices, n)]
+    names = [n for n in devices.names(INFINIBAND) if n not in devices.smi]
     for name in names:
         for attribute in ("parent", "ports/1/gid_attrs/ndevs/0"):
             if devices.files.texts.get(f"{INFINIBAND}/{name}/{attribute}", "").strip() == netdev:
