@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from rdmaprov.cli.options import (
+    change_options,
     json_option,
     limit_option,
     password_options,
     roles_option,
     site_argument_or_plan,
-    wait_option,
 )
 from rdmaprov.cli.publish import publish_options
 from rdmaprov.cli.verbosity import verbosity_options
@@ -47,13 +47,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     is_flag=True,
     help="Probe all nodes first; change only those that differ.",
 )
-@click.option(
-    "--force-busy",
-    is_flag=True,
-    help="Interrupt traffic also on nodes whose RDMA devices or GPUs are in use.",
-)
-@click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
-@wait_option("SITE or a node")
+@change_options
 @json_option
 @publish_options
 @password_options

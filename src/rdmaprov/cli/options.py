@@ -115,6 +115,21 @@ def wait_option(what: str) -> Callable[..., Any]:
     )
 
 
+def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a verb that changes nodes: busy ones, the question, and other runs."""
+    for option in (
+        wait_option("SITE or a node"),
+        click.option("--yes", is_flag=True, help="Do not ask on a terminal."),
+        click.option(
+            "--force-busy",
+            is_flag=True,
+            help="Interrupt traffic also on nodes whose RDMA devices or GPUs are in use.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def vault_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for the vault password, as every verb has them that reads a site."""
     for option in (

@@ -8,12 +8,12 @@ import click
 
 from rdmaprov.cli.complete import complete_run
 from rdmaprov.cli.options import (
+    change_options,
     json_option,
     limit_option,
     password_options,
     roles_option,
     site_argument,
-    wait_option,
 )
 from rdmaprov.cli.publish import publish_options
 from rdmaprov.cli.verbosity import verbosity_options
@@ -30,13 +30,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @limit_option
 @roles_option
 @click.option("--plan", "only_shows", is_flag=True, help="Only show what would be taken back.")
-@click.option(
-    "--force-busy",
-    is_flag=True,
-    help="Interrupt traffic also on nodes whose RDMA devices or GPUs are in use.",
-)
-@click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
-@wait_option("SITE or a node")
+@change_options
 @json_option
 @publish_options
 @password_options

@@ -16,7 +16,7 @@ from typing import Any
 _TABLE = Path(__file__).with_name("causes.yml")
 UNKNOWN = "said"  # the last error is in no other entry
 _LAST = re.compile(r"Last (?:error|RCCL warning): *\n?((?:(?!Exception raised)[^\n])*)")
-_RANK = re.compile(r"^.{0,80}?\[rank\d+\]:? ?")
+PREFIX = re.compile(r"^.{0,80}?\[rank\d+\]:? ?")  # of a line of torch's
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def find_cause(words: str) -> KnownCause | None:
 
 def last_error(error: str) -> str:
     """Return what NCCL said last, from torch's error; empty if that is not in it."""
-    plain = "\n".join(_RANK.sub("", line) for line in error.splitlines())
+    plain = "\n".join(PREFIX.sub("", line) for line in error.splitlines())
     return next((said.strip() for said in _LAST.findall(plain) if said.strip()), "")
 
 

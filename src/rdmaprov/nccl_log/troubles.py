@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rdmaprov.nccl_log.causes import UNKNOWN, find_cause
+from rdmaprov.nccl_log.causes import PREFIX, UNKNOWN, find_cause
 from rdmaprov.nccl_log.events import Source
 
 _NOBODY = Source("", 0, -1)
@@ -19,7 +19,6 @@ _MOST = 2048  # different troubles; a job that has more says nothing new
 _MOST_WARNINGS = 256  # of which the last ones count
 _RESULT = re.compile(rb"(?:group|proxy)\.cc:\d+ -> [1-68](?:\s|$)")
 _RANK = re.compile(r"\[rank(\d{1,7})\]")
-_TORCH_PREFIX = re.compile(r"^.{0,80}?\[rank\d+\]:? ?")
 _LOGGED = re.compile(r"^\[[EWI]\d{4} [^\]]*\] ?")
 _LAST = re.compile(r"Last (?:error|RCCL warning): *(.*)")
 _GROUP = re.compile(r"\[PG (?:ID \d+ PG GUID )?([^\s(]+)(?:\([^)]*\))? Rank \d{1,7}\]")
@@ -137,7 +136,7 @@ class TroubleTally:
         text = line.decode(errors="replace").rstrip()
         if found := _RANK.search(text):
             self.rank = int(found[1])
-        text = _LOGGED.sub("", _TORCH_PREFIX.sub("", text))
+        text = _LOGGED.sub("", PREFIX.sub("", text))
         if self.follows == "root":
             return self._add_root(text)
         if self.follows == "last":
