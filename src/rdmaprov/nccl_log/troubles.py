@@ -23,15 +23,15 @@ _LOGGED = re.compile(r"^\[[EWI]\d{4} [^\]]*\] ?")
 _LAST = re.compile(r"Last (?:error|RCCL warning): *(.*)")
 _GROUP = re.compile(r"\[PG (?:ID \d+ PG GUID )?([^\s(]+)(?:\([^)]*\))? Rank \d{1,7}\]")
 _WAITS = re.compile(r"detected by watchdog at work(?: sequence id)?: (\d{1,15})")
-_WORK = re.compile(r"(?:last|Last) enqueued (?:NCCL )?work: (-?\d+)")
+_WORK = re.compile(r"(?:last|Last) enqueued (?:NCCL )?work: (-?\d{1,15})(?!\d)")
 _OPERATION = re.compile(r"WorkNCCL\(SeqNum=(\d{1,15}), OpType=(\w{1,40})")
 _ROOT = re.compile(r"^(host|rank|exitcode) +: (\S+)")
 _CALL = re.compile(
-    rb"(\w{1,24}): opCount ([0-9a-f]{1,16}) .{0,80}? count (\d{1,19}) datatype (\d+)"
-    rb" .{0,60}\[nranks=(\d+)\]"
+    rb"(\w{1,24}): opCount ([0-9a-f]{1,16}) .{0,80}? count (\d{1,19}) datatype (\d{1,3})"
+    rb" .{0,60}\[nranks=(\d{1,7})\]"
 )
 _ENDED = (b"- Destroy COMPLETE", b"- Abort COMPLETE")
-_SIGNALS = {-4: "4 (SIGILL)", -7: "7 (SIGBUS)", -9: "9 (SIGKILL)", -11: "11 (SIGSEGV)"}
+_SIGNALS = {"-4": "4 (SIGILL)", "-7": "7 (SIGBUS)", "-9": "9 (SIGKILL)", "-11": "11 (SIGSEGV)"}
 
 
 class RankTrouble(NamedTuple):
@@ -198,8 +198,9 @@ class TroubleTally:
         if (found := _ROOT.match(text.strip())) is None:
             return False
         self.root[found[1]] = found[2]
-        if found[1] == "exitcode" and (name := _SIGNALS.get(int(found[2]))):
-            self.rank = int(self.root.get("rank", "0"))
+        rank = self.root.get("rank", "0")
+        if found[1] == "exitcode" and found[2] in _SIGNALS and re.fullmatch(r"[0-9]{1,7}", rank):
+            self.rank, name = int(rank), _SIGNALS[found[2]]
             words = f"Root cause: rank {self.rank} ended by signal {name}"
             return self._add(words, words, None)
         return False

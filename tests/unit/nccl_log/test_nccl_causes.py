@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rdmaprov.nccl_log.causes import UNKNOWN, causes, find_cause, last_error
+from rdmaprov.nccl_log.troubles import TroubleTally
 
 # By cause: lines as in NCCL's source, in torch's, or in public reports; a WARN has its place first.
 SAID = {
@@ -70,3 +71,25 @@ def test_last_error_is_read_to_its_end(name):
     assert last_error(said) == "Duplicate GPU detected"
     assert last_error("no such text") == ""
     assert last_error(f"{name}:\nException raised from checkTimeout") == ""
+
+
+ROOT = "Root Cause (first observed failure):"
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (ROOT, "  exitcode  : N/A"),
+        (ROOT, f"  exitcode  : {LONG}"),
+        (ROOT, "  rank      : <N/A>", "  exitcode  : -9"),
+        (ROOT, f"  rank      : {LONG}", "  exitcode  : -9"),
+        ("[rank0]: x", f"[PG ID 0 PG GUID 0 Rank 0] last enqueued work: {LONG}"),
+    ],
+    ids=["no number", "long code", "no rank", "long rank", "long work"],
+)
+def test_numbers_that_are_none_are_passed_over(lines):
+    tally = TroubleTally()
+    for each in lines:
+        tally.add_text(each.encode())
+    assert (list(tally.troubles), tally.enqueued) == ([], {})
