@@ -99,9 +99,9 @@ def _gather_from(
             gathered.not_read.append(unknown(device, f"{device}: {error.message}"))
             continue
         subnet = read_directory(place)
-        prefixes = tuple(_FILES[tool] for tool in calls.failed)
+        failed = {_FILES[tool] for tool in calls.failed}
         subnet.not_verified = [
-            text for text in subnet.not_verified if not text.startswith(prefixes or ("\0",))
+            each for each in subnet.not_verified if each.name.split("/")[0] not in failed
         ]
         assessment = judge(subnet)
         if _switches(assessment) not in map(_switches, gathered.subnets.values()):

@@ -65,7 +65,7 @@ def _read_log(lines: Iterator[str], subnet: Subnet) -> None:
     errors = [line.strip()[:300] for line in lines if line.startswith("-E-")]
     if errors:
         what = f"{quantity(len(errors), 'error')} by thresholds of ibdiagnet's own, the first"
-        subnet.not_verified.append(f"{LOG} has {what}: {errors[0]}")
+        subnet.lacks(LOG, f"has {what}: {errors[0]}")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -81,17 +81,17 @@ def _parse(path: Path, subnet: Subnet, parser: Callable[[Iterator[str]], _T]) ->
     try:
         size = path.stat().st_size
         if not path.is_file():
-            subnet.not_verified.append(f"{name} is no file")
+            subnet.lacks(name, "is no file")
         elif not size:
-            subnet.not_verified.append(f"{name} is empty")
+            subnet.lacks(name, "is empty")
         elif size > MOST_BYTES:
-            subnet.not_verified.append(f"{name} is larger than 8 GiB")
+            subnet.lacks(name, "is larger than 8 GiB")
         else:
             return parser(_lines(path))
     except FileNotFoundError:
-        subnet.not_verified.append(f"{name} is missing")
+        subnet.lacks(name, "is missing")
     except OSError as error:
-        subnet.not_verified.append(f"{name} cannot be read: {error.strerror}")
+        subnet.lacks(name, f"cannot be read: {error.strerror}")
     return None
 
 
@@ -101,9 +101,9 @@ def _read_discovery(directory: Path, subnet: Subnet) -> None:
         return
     subnet.discovery = found
     if not found.cables:
-        subnet.not_verified.append(f"{DISCOVERY} has no link")
+        subnet.lacks(DISCOVERY, "has no link")
     elif found.is_cut:
-        subnet.not_verified.append(f"{DISCOVERY} is cut: ends of links are missing")
+        subnet.lacks(DISCOVERY, "is cut: ends of links are missing")
 
 
 def _read_tables(directory: Path, subnet: Subnet) -> None:
@@ -112,10 +112,10 @@ def _read_tables(directory: Path, subnet: Subnet) -> None:
         return
     subnet.tables = found
     if not found:
-        subnet.not_verified.append(f"{TABLES} has no table")
+        subnet.lacks(TABLES, "has no table")
     cut = [table.name for table in found.values() if not table.is_whole]
     if cut:
-        subnet.not_verified.append(f"{TABLES} is cut: the table of {cut[0]} has no end")
+        subnet.lacks(TABLES, f"is cut: the table of {cut[0]} has no end")
 
 
 def _read_states(directory: Path, subnet: Subnet) -> None:
@@ -124,11 +124,11 @@ def _read_states(directory: Path, subnet: Subnet) -> None:
         return
     subnet.states, is_cut = found
     if not subnet.states:
-        subnet.not_verified.append(f"{STATES} has no port")
+        subnet.lacks(STATES, "has no port")
     elif is_cut:
-        subnet.not_verified.append(f"{STATES} is cut")
+        subnet.lacks(STATES, "is cut")
     elif absent := _absent_states(subnet):
-        subnet.not_verified.append(f"{STATES} is cut: it lacks {absent:,} ports of switches")
+        subnet.lacks(STATES, f"is cut: it lacks {absent:,} ports of switches")
 
 
 def _absent_states(subnet: Subnet) -> int:
@@ -147,7 +147,7 @@ def _read_errors(directory: Path, subnet: Subnet) -> None:
         return
     subnet.errors, is_whole = found
     if not is_whole:
-        subnet.not_verified.append(f"{ERRORS} is cut: its summary is missing")
+        subnet.lacks(ERRORS, "is cut: its summary is missing")
 
 
 def _read_managers(directory: Path, subnet: Subnet) -> None:
@@ -163,27 +163,27 @@ def _read_managers(directory: Path, subnet: Subnet) -> None:
     if (directory / KNOWN).exists():
         subnet.known_managers = _parse(directory / KNOWN, subnet, read_known)
     if not subnet.managers and not subnet.manager_failed:
-        subnet.not_verified.append(f"{MANAGERS} has no manager")
+        subnet.lacks(MANAGERS, "has no manager")
 
 
 def _read_counters(directory: Path, subnet: Subnet) -> None:
     """Read all files below perfquery/, in the order of their names."""
     if not directory.is_dir():
-        subnet.not_verified.append(f"{COUNTERS}/ is missing")
+        subnet.lacks(f"{COUNTERS}/", "is missing")
         return
     by_port: dict[tuple[int, int, frozenset[str]], list[Reading]] = {}
     for path in sorted(path for path in directory.rglob("*") if path.is_file()):
         readings = _parse(path, subnet, read_counters)
         if readings is not None and not readings and not _has_head(path):
-            subnet.not_verified.append(f"{COUNTERS}/{path.name} has no counters")
+            subnet.lacks(f"{COUNTERS}/{path.name}", "has no counters")
         if readings and _is_cut(path, readings):
-            subnet.not_verified.append(f"{COUNTERS}/{path.name} is cut")
+            subnet.lacks(f"{COUNTERS}/{path.name}", "is cut")
         for reading in readings or []:
             key = reading.lid, reading.port, frozenset(reading.counters)
             by_port.setdefault(key, []).append(reading)
     subnet.readings = list(by_port.values())
     if not by_port:
-        subnet.not_verified.append(f"{COUNTERS}/ has no counters")
+        subnet.lacks(f"{COUNTERS}/", "has no counters")
 
 
 def _is_cut(path: Path, readings: list[Reading]) -> bool:

@@ -85,7 +85,7 @@ def judge(subnet: Subnet, *, is_saved: bool = False) -> Assessment:
     """Return what is wrong with a subnet, and its loads; `is_saved` texts may be of several."""
     fabric = build(subnet.discovery)
     routes = Routes(fabric, subnet.tables)
-    problems = [unknown(text.split()[0], text) for text in subnet.not_verified]
+    problems = [unknown(name, f"{name} {why}") for name, why in subnet.not_verified]
     problems += manager_problems(subnet)
     problems += saved_manager_problems(subnet) if is_saved else ()
     loads: dict[str, Load] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 NO_PORT = 255  # in a forwarding table: no route (InfiniBand Architecture 1.5, 14.2.5.10)
 MOST_LID = 0xBFFF  # the last unicast LID (InfiniBand Architecture 1.5, 4.1.3)
@@ -120,6 +121,13 @@ class Manager:
     priority: int
 
 
+class Unread(NamedTuple):
+    """A file that does not tell all, and why, such as "is cut"."""
+
+    name: str
+    why: str
+
+
 @dataclass
 class Subnet:
     """All that a directory says; what could not be read is in `not_verified`.
@@ -135,4 +143,8 @@ class Subnet:
     managers: list[Manager] = field(default_factory=list)
     known_managers: list[int] | None = None
     manager_failed: str = ""
-    not_verified: list[str] = field(default_factory=list)
+    not_verified: list[Unread] = field(default_factory=list)
+
+    def lacks(self, name: str, why: str) -> None:
+        """Note that a file does not tell all."""
+        self.not_verified.append(Unread(name, why))
