@@ -128,6 +128,3 @@ def heal(cluster: Cluster, node: str) -> None:
         healed = faults.heal(target, cluster.layout.node(node))
     names = ", ".join(str(fault) for fault in healed)
     say(f"{node}: healed {names}" if healed else f"{node}: nothing to heal")
-
-
-VERBS = (reboot, reset, replace, save, restore, fault, heal)
