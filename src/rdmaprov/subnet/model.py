@@ -121,7 +121,7 @@ class Manager:
     priority: int
 
 
-class Unread(NamedTuple):
+class UnreadFile(NamedTuple):
     """A file that does not tell all, and why, such as "is cut"."""
 
     name: str
@@ -143,8 +143,8 @@ class Subnet:
     managers: list[Manager] = field(default_factory=list)
     known_managers: list[int] | None = None
     manager_failed: str = ""
-    not_verified: list[Unread] = field(default_factory=list)
+    not_verified: list[UnreadFile] = field(default_factory=list)
 
     def lacks(self, name: str, why: str) -> None:
         """Note that a file does not tell all."""
-        self.not_verified.append(Unread(name, why))
+        self.not_verified.append(UnreadFile(name, why))
