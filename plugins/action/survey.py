@@ -22,11 +22,7 @@ def ask(
     task_vars: dict[str, Any] | None,
     roles: Collection[str],
 ) -> dict[str, Any]:
-    """Return what a survey of these roles answered; failed if it has problems.
-
-    Args:
-        given: the module's arguments, beside the task's.
-    """
+    """Return what a survey of these roles answered; failed if it has problems."""
     given = {
         **action._task.args,
         **given,

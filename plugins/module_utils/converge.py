@@ -72,7 +72,6 @@ def converge(
     the result then has the timer's name as `confirm`, and the module is to be run again.
 
     Args:
-        check: whether to change nothing.
         force: whether traffic may be interrupted although somebody uses the node.
 
     Raises:

@@ -100,7 +100,6 @@ class Guard:
     """A timer that reverts steps on the management path.
 
     Args:
-        name: of the timer.
         deadline: when it fires, on the clock of `time.monotonic`.
         revert_s: seconds from its start to that.
     """

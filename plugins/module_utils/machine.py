@@ -142,7 +142,6 @@ class Machine:
         """Return what code of ours finds out that reads the node past this class, as plain JSON.
 
         Args:
-            what: names the question, once on a node.
             answer: finds out; it may raise NodeError or OSError.
         """
         return answer()

@@ -31,7 +31,6 @@ class Setting:
     Args:
         current: what is in force; empty if the firmware does not say.
         next_boot: what the firmware reads when it starts.
-        read_only: whether it can be changed.
     """
 
     name: str
@@ -84,12 +83,9 @@ def add(
     """Add what must change for the rails' NICs to have these settings and run this version.
 
     Args:
-        plan: the plan to add to.
-        rails: rails of the node.
         wanted: settings by name, which every NIC must have.
         version: the firmware's version; empty for any.
         profiles: sets of settings, of which each NIC gets those that it has and `wanted` has not.
-        kind: what the rails are, roce or infiniband.
 
     Raises:
         Refused: a NIC has no such setting, or runs another version; or the settings would take a

@@ -30,9 +30,6 @@ class Change:
     Args:
         layer: "configured" (what a boot reads) or "running" (what is in force now).
         device: what has the setting: a network device, a file, a kernel module.
-        setting: its name in the field's words.
-        seen: the value now.
-        wanted: the site's value.
     """
 
     layer: str
@@ -92,8 +89,6 @@ class Plan:
 
         Args:
             what: the step, such as "ens1 PFC".
-            effect: what goes away.
-            lasts: for about how long.
         """
         text = f"{what}: {effect}, {lasts}"
         if text not in self.interrupts:

@@ -31,7 +31,6 @@ class Rail:
         address: the address that it must have, with prefix length; empty for none.
         gateway: the router of its subnet; empty for none.
         parent: the port's own network device, if `netdev` is a partition's on it; else empty.
-        pkey: the key of that partition.
     """
 
     index: int

@@ -85,13 +85,7 @@ def unit_state(machine: Machine, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Replaced:
-    """The keeper of what one role replaces in one change.
-
-    Args:
-        machine: the node.
-        change: its name.
-        role: whose files they are.
-    """
+    """The keeper of what one role replaces in one change."""
 
     machine: Machine
     change: str
@@ -101,7 +95,6 @@ class Replaced:
         """Keep what stands at a path, before something else does.
 
         Args:
-            name: of the path.
             text: what is to stand there; None for nothing.
 
         Raises:

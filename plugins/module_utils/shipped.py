@@ -106,7 +106,6 @@ def sources(owner: str, modules: tuple[ModuleType, ...]) -> dict[str, str]:
     """Return the files of a program by their names below its directory.
 
     Args:
-        owner: the role.
         modules: imported ones of ours, which import nothing else of ours; the program is the last.
     """
     header = _HEADER.format(owner)

@@ -138,7 +138,6 @@ def is_over(found: dict[str, Any], rest: str, *, reboots: bool) -> bool:
     """Return whether a run is done with the node after its last survey.
 
     Args:
-        rest: what still differs from the site.
         reboots: whether a node that requires a reboot gets it.
     """
     is_required = any(entry["reboot"] for entry in found["roles"].values())

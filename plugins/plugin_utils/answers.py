@@ -68,10 +68,6 @@ def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
 def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, Any]:
     """Return what a survey answered: roles, pending, problems, busy, boot_id, uptime_s, warnings.
 
-    Args:
-        raw: of the module, or of the probe.
-        roles: those that it had to cover.
-
     Raises:
         Odd: it is not the answer of a survey of these roles.
     """

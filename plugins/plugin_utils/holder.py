@@ -19,11 +19,6 @@ class Holder:
 
     Args:
         id: of the run; random.
-        user: whose process it is.
-        host: the controller's name.
-        pid: of the process.
-        since: when it started, for a reader.
-        run: its directory, or its command.
         machine: the boot and the namespace in which `pid` has a meaning.
         started: when it started, in the kernel's ticks since the boot.
     """
@@ -58,10 +53,6 @@ class Holder:
 
 def of_process(pid: int, run: str) -> Holder:
     """Return a process of this machine as a holder.
-
-    Args:
-        pid: of the process.
-        run: its directory, or its command.
 
     Raises:
         OSError: it has ended.

@@ -23,7 +23,6 @@ class NodeClaim:
     the next. Without it nobody says when a run has ended: a role holds the node while it runs.
 
     Args:
-        variables: of the task.
         is_check: whether nothing is to change, so that no lock is needed.
         clock: seconds that never go back.
         pause: waits for some seconds.

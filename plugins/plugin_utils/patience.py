@@ -16,10 +16,6 @@ _SILENCE = re.compile(r"timed out|^Timeout \(")
 def ask_twice(connection: Any, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return what a node answers; a module that changes something must not be asked in this way.
 
-    Args:
-        connection: Ansible's, whose setting says how long it waits.
-        ask: asks the node; only reads there.
-
     Raises:
         AnsibleConnectionFailure: there is no connection; it says how long the node was silent.
     """

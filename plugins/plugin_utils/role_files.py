@@ -30,7 +30,6 @@ def read_roles(named: Iterable[str], load: Callable[[str], Any]) -> Asked:
     """Return what a survey of these roles asks; of all roles if none is named.
 
     Args:
-        named: the roles' names.
         load: reads a YAML file whose strings are trusted to be templates.
 
     Raises:

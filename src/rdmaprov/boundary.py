@@ -41,7 +41,6 @@ def parse_answer(text: str, check: Check, most_bytes: int = MOST_BYTES) -> Any: 
 
     Args:
         text: what it printed, with lone surrogates for bytes that are not UTF-8.
-        check: what it must be.
         most_bytes: the largest answer.
 
     Raises:
@@ -58,10 +57,8 @@ def parse_file(
     """Return the JSON of a file that may be a stranger's; the caller limits its bytes.
 
     Args:
-        data: of the file.
         most_parts: texts, commas and brackets, before they are parsed: two bytes of JSON can take
             sixty of memory.
-        check: what it must be.
         unique: refuse a key that stands twice in one mapping; of two readers, each could take
             another one. It takes longer.
 

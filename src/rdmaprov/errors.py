@@ -6,12 +6,7 @@ from rdmaprov.exit_codes import ExitCode
 
 
 class RdmaprovError(Exception):
-    """An error that is shown as two lines: what is wrong, and what to do.
-
-    Args:
-        message: what is wrong, naming the thing.
-        hint: what to type or change next.
-    """
+    """An error that is shown as two lines: what is wrong, and what to do."""
 
     exit_code = ExitCode.FAILED
 

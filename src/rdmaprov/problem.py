@@ -33,7 +33,6 @@ class Problem:
     Args:
         position: where it is written, or where it is missing.
         variable: the name of the variable, file, host or group.
-        message: what is wrong.
         remedy: what to write, without a full stop.
         rule: the id of the contract's rule, or of the kind of problem.
         hosts: the nodes that have it; empty if the whole site has it.
@@ -65,12 +64,7 @@ def printable(text: str) -> str:
 
 
 def visible(text: str, escape: Callable[[str], str] = printable) -> str:
-    """Return a text of several lines, with what a terminal obeys escaped.
-
-    Args:
-        text: lines from anywhere.
-        escape: how to write one character of it.
-    """
+    """Return a text of several lines, with what a terminal obeys escaped."""
     return _CONTROL.sub(lambda found: escape(found[0]), text)
 
 
@@ -103,7 +97,6 @@ def gather_places(
     What a site does not write has no place of its own: it is at its host.
 
     Args:
-        problems: sorted.
         written: returns whether a problem's variable is written where the problem is.
     """
     first: dict[tuple[str, str, str, str], Position] = {}

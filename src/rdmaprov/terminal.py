@@ -67,17 +67,11 @@ class Meter:
     It appears after DELAY_S and disappears at the end.
 
     Args:
-        console: of `progress_console`.
-        what: the current stage.
         total: the number of items; 0 if unknown.
-        unit: their name, in the plural.
         above: returns the rows above the line, if there are any.
 
     Attributes:
         what: can be changed while the line is shown, as can the following.
-        total: as above.
-        done: the number of finished items.
-        bad: how many of those have problems.
     """
 
     def __init__(

@@ -32,7 +32,6 @@ def arguments(plan: Plan, owner: str, names: tuple[str, ...], wanted: list[str])
     Publishes a reboot as long as the running kernel was started with others.
 
     Args:
-        plan: where the steps go.
         owner: the role; it alone has arguments of these names.
         names: such as ("hugepagesz", "hugepages").
         wanted: such as ["hugepagesz=1G", "hugepages=16"], in the order that the kernel needs.

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Owned:
-    """What a role wants of the arguments that it alone has.
-
-    Args:
-        owner: the role.
-        names: the arguments' names.
-        wanted: the arguments, in their order.
-    """
+    """What a role wants of the arguments that it alone has."""
 
     owner: str
     names: tuple[str, ...]

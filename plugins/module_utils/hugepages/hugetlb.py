@@ -27,7 +27,6 @@ class Pool:
 
     Args:
         pages: those that the pool keeps, without surplus ones.
-        used: those that processes have.
     """
 
     numa_node: int

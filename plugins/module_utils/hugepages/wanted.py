@@ -22,7 +22,6 @@ class Wanted:
     """What the site says of one page size.
 
     Args:
-        variable: where it says so.
         per_numa_node: pages by NUMA node.
         exact: no NUMA node may have another number; else they may differ by one.
         by_kernel: the kernel takes them while it boots, by its command line.
@@ -57,7 +56,6 @@ def choose(
     """Return what the site wants of a page size.
 
     Args:
-        size: a key of SIZES.
         theirs: pages of doca-hugepages, by page size in KiB.
 
     Raises:

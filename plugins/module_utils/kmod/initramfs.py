@@ -30,7 +30,6 @@ class Inside:
     Args:
         file: size and time of the file that was looked into.
         own: text of our modprobe.d file in it; empty for none.
-        modules: kernel modules that it carries.
         options: by module, parameter and value that modprobe gives there.
     """
 
@@ -51,9 +50,6 @@ class Image:
 
 def images(machine: Machine, own: str) -> list[Image]:
     """Return the initramfs of each installed kernel: a boot may take any of them.
-
-    Args:
-        own: our file in modprobe.d.
 
     Raises:
         NodeError: one cannot be looked into.

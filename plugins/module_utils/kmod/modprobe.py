@@ -29,8 +29,6 @@ class Option:
     Args:
         module: as the kernel names it.
         parameter: likewise.
-        value: as it is given.
-        file: what gives it.
     """
 
     module: str

@@ -60,8 +60,6 @@ class Running:
     """What a loaded module's parameter is.
 
     Args:
-        value: as the kernel shows it.
-        path: where it was read.
         writable: whether it can be set while the module is loaded.
     """
 

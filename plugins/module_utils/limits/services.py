@@ -31,7 +31,6 @@ class Service:
         process: its main process, 0 if it does not run.
         limits: what it is started with, soft and hard.
         stale: files changed that the service manager has not read.
-        drop_ins: the files that add to it.
     """
 
     unit: str

@@ -29,7 +29,6 @@ class Links:
     """The link managers of a node, by device: several may run beside each other.
 
     Args:
-        machine: the node.
         wanted: a manager that the site names, or "auto".
     """
 

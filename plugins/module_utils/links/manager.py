@@ -25,7 +25,6 @@ class Addressing:
         address: with prefix length; empty for a rail that only has to be up.
         gateway: the router of its subnet; empty for none.
         table: the routing table of what is sent from the address; 0 for none of its own.
-        priority: of the rule that leads there.
         ipoib_mode: datagram or connected; empty to leave IPoIB's mode alone.
     """
 
@@ -85,9 +84,6 @@ class LinkManager(ABC):
     `address` and `mtu` add the steps that give a rail the site's configuration at the next boot;
     `settle` those by which the manager knows it now. None changes anything by itself. A file has
     one owner: methods of different roles write different files.
-
-    Args:
-        machine: the node.
     """
 
     name = ""

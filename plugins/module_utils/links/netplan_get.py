@@ -14,7 +14,6 @@ class Definition:
         section: such as ethernets or bonds.
         name: its name there; a device's, or any where it matches by something else.
         match: what it matches: name, macaddress, driver, of which it may have several.
-        set_name: the name that the device is given.
     """
 
     section: str

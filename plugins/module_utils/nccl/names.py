@@ -21,7 +21,6 @@ def warnings(arguments: dict[str, Any], there: list[str]) -> list[str]:
 
     Args:
         arguments: those of the role, which may list names in ib_hca or in its rails.
-        there: the node's RDMA devices.
     """
     where, remedy = "nccl_ib_hca", "Remove nccl_ib_hca, as the rails' devices are found"
     listed = arguments["ib_hca"]

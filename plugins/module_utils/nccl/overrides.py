@@ -17,12 +17,7 @@ _VARIABLE_SINCE = (2, 23)
 
 
 def overrides(machine: Machine, wanted: dict[str, str], version: tuple[int, int]) -> list[str]:
-    """Return one message for each line that gives a variable another value than our file.
-
-    Args:
-        wanted: our file's variables with their values.
-        version: NCCL's.
-    """
+    """Return one message for each line that gives a variable another value than our file."""
     logins = _environment(machine.read(ENVIRONMENT) or "")
     said = _different(ENVIRONMENT, logins, wanted)
     named = conf.effective(logins).get(_VARIABLE, "")

@@ -14,11 +14,7 @@ _ERROR = r"\berror\b|\*\*\*"
 
 @dataclass(frozen=True)
 class Source:
-    """Sources of modules that DKMS knows.
-
-    Args:
-        installed: the kernels that have the modules.
-    """
+    """Sources of modules that DKMS knows."""
 
     name: str
     version: str

@@ -16,10 +16,8 @@ class Work:
     """A flavour's part of a plan.
 
     Args:
-        add: adds its steps to a plan.
         tolerate: packages may stay halfway until those steps, which have apt finish them, or remove
             them.
-        drop: packages that are to go.
     """
 
     add: Callable[[Plan], None]

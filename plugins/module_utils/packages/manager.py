@@ -50,7 +50,6 @@ class Repository:
     """A repository of ours.
 
     Args:
-        url: where it is.
         key: file with the keys that may sign it; empty for a directory on the node that was
             verified when it was unpacked.
     """
@@ -88,7 +87,6 @@ class Manager(ABC):
         """Finish interrupted installations: a change.
 
         Args:
-            names: the packages that are not whole.
             drop: those of them that are to go in any case.
             tolerate: go on where one cannot be finished, for an installation that follows.
         """

@@ -20,9 +20,6 @@ def main(machine: Machine, description: str) -> str:
 
     What can be set is set, also where a rail is missing: that is the error afterwards.
 
-    Args:
-        description: the file that the role wrote.
-
     Raises:
         NodeError: as planning and the steps do, if something is not in effect afterwards, and if a
             rail is not there.

@@ -50,12 +50,7 @@ def load(machine: Machine) -> None:
 
 
 def _cause(machine: Machine, answer: str, log: str) -> str:
-    """Return why it did not load, and what to do.
-
-    Args:
-        answer: what modprobe said.
-        log: what the kernel said meanwhile.
-    """
+    """Return why it did not load, and what to do."""
     if "disagrees about version of symbol" in log:
         return (
             "OFED was changed after the GPU driver was built: the kernel log has '{}'. {}".format(

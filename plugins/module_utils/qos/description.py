@@ -19,10 +19,8 @@ class Description:
 
     Args:
         priorities: the priority of each of the 64 DSCPs.
-        pfc: whether each priority has it.
         tsa: how each traffic class is served, "strict" or "ets".
         percent: each class's share of what the strict ones leave.
-        classes: each priority's traffic class.
         buffer_bytes: sizes of those receive buffers that have one of ours.
         priority_buffer: buffers of those priorities that have one of ours.
         ecn: whether congestion control is on for each priority.

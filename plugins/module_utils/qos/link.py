@@ -23,11 +23,7 @@ _PAUSE_S = 0.1
 
 
 class Link:
-    """The link as it was when this was made.
-
-    Args:
-        netdev: the port's network device.
-    """
+    """The link as it was when this was made."""
 
     def __init__(self, machine: Machine, netdev: str) -> None:
         self._machine = machine
@@ -38,9 +34,6 @@ class Link:
 
     def await_return(self, why: str) -> None:
         """Wait until a link that was up is up again, and its RDMA port active.
-
-        Args:
-            why: what made it go, for the message.
 
         Raises:
             NodeError: it does not come back.

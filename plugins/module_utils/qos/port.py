@@ -31,11 +31,9 @@ class Aspect:
     """One part of a port's DCB.
 
     Args:
-        setting: its name.
         differs: what is seen and what is wanted, as texts; None where they are the same.
         set: the command lines that make it right, given what is seen.
         undo: those that make it again what was seen.
-        negotiated: DCBX of the firmware decides it.
         flaps: the driver takes the link down and up for it.
     """
 

@@ -16,11 +16,9 @@ class Seen:
         host: the host decides, not the firmware by DCBX.
         entries: the DSCP map's entries, DSCP and priority. There is one only where the port
             trusts DSCP: mlx5 (en_dcbnl.c) has no other sign of it.
-        pfc: whether each priority has it.
         cable_length_m: from which the firmware derives when to send a pause.
         tsa: how each traffic class is served: strict, ets, vendor.
         percent: each class's share; of no meaning where it is not served by ets.
-        classes: each priority's traffic class.
         priority_buffer, buffer_bytes: receive buffers; None if the port does not show them.
     """
 

@@ -24,7 +24,6 @@ class Allowed:
     """Whose manager may be in the subnet.
 
     Args:
-        hosts: the site's hosts with a manager.
         guids: of ports of other managers that the site accepts.
     """
 
@@ -38,7 +37,6 @@ class Other:
 
     Args:
         priority: None if it was not asked for it.
-        is_master: whether it said so itself.
     """
 
     lid: int

@@ -19,9 +19,7 @@ class Port:
     """A port of InfiniBand.
 
     Args:
-        device: the RDMA device.
         number: of the port on it, as the tools count.
-        guid: the port's GUID.
     """
 
     rail: int

@@ -34,7 +34,6 @@ class Settings:
 
     Args:
         engines: routing engines, in the order in which opensm tries them.
-        roots: GUIDs of the switches at the top.
         partitions: lines of a partition file, which count before the keys.
         keys: partition keys; the highest bit is full membership.
         lines: settings of opensm.conf by name.

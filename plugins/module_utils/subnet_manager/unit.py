@@ -49,8 +49,6 @@ class Unit:
 
     Args:
         loaded: what LoadState says, such as loaded, masked, not-found.
-        is_active: it runs, or is being started.
-        is_enabled: a boot starts it.
         process: its main process, 0 if there is none.
         is_stale: its file changed, and the service manager has not read it.
     """

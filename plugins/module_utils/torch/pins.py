@@ -19,9 +19,6 @@ class Pin:
 
     Args:
         name: as wheels are compared by (PEP 503).
-        version: what it must be.
-        line: what pip reads.
-        hashed: whether the line has digests.
     """
 
     name: str

@@ -45,9 +45,6 @@ class Gate:
     """What an acceptance works with.
 
     Args:
-        nodes: the site's, in order.
-        connection: runs commands on them.
-        options: what is asked for.
         keep: writes a file of evidence, by name, and returns its place if that succeeds.
         history: the file with what the fleet has reached before.
         on_stage: is called with a line for each stage.
@@ -97,7 +94,6 @@ class StageRun:
     """The stages of one acceptance.
 
     Attributes:
-        nodes: those that no stage has left out.
         site: what is known of them; None until the preflight has passed.
     """
 

@@ -15,10 +15,6 @@ _MOST_S = 7 * 24 * 3600
 def parse_duration(text: str, option: str = "--soak") -> float:
     """Return the seconds of a time such as 30m; 0 for none.
 
-    Args:
-        text: what the user wrote.
-        option: where, for the message.
-
     Raises:
         UsageError: it is no time, or longer than a week.
     """
@@ -38,10 +34,8 @@ class Options:
     Args:
         backend: `nccl`, `gloo` or `auto`: nccl where the site has GPUs.
         sizes: bytes of the messages; empty for all that fit.
-        pairs: measure every pair of nodes.
         isolate: find what is at fault by testing groups if the run does not show it.
         limit_s: seconds that each job may take; None for what its parts may.
-        stages: to run, in order.
         soak_s: seconds of a soak at the end; 0 for none.
         keep_going: go on without the nodes that a stage found bad; else stop after it.
         cross_rail: test paths from each rail to the others, too.

@@ -37,20 +37,13 @@ class GateResult:
     """What is known at the end of an acceptance.
 
     Attributes:
-        nodes: their names, in rank order.
         backend: `nccl` or `gloo`; empty if that was not decided.
-        findings: what keeps them from being accepted.
-        notes: what else a reader must know.
         facts: the preflight, by node.
         ran: the run; None if there was none.
-        rails: the traffic of the rails.
         samples: the counters of rails over time; None without a run.
         judgement: the floor's; None with gloo.
-        used_mnnvl: whether NCCL's logs show NVLink between nodes.
         used_sharp: whether the switches reduced, where the site wants that.
         over_rails: what a second run showed, without NVLink between nodes; None if there was none.
-        interrupted: whether the user stopped it.
-        stages: those that ended, in order.
         details: all that stages measured, by the key of results.json (`detail` of stages.TABLE).
     """
 

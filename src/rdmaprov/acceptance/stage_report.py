@@ -16,7 +16,6 @@ class Stage:
     """A stage of the gate; `StageRun` of gate.py has the method that runs it, `_run_NAME`.
 
     Args:
-        name: as users write it.
         is_always: whether it runs unasked, and once more when a run is resumed: what it found may
             have changed.
         is_extra: whether it runs only if it is asked for.
@@ -87,7 +86,6 @@ class StageNumber:
     """A number that a stage measured.
 
     Args:
-        what: the name of the number.
         gb_s: the rate, in GB/s.
         least_gb_s: what it had to be; 0 where it was only compared, or judged with others.
     """
@@ -102,15 +100,9 @@ class StageReport:
     """What came of a stage.
 
     Attributes:
-        name: of STAGES.
         said: one line on what it did; why, if it was skipped.
-        seconds: that it took.
-        is_skipped: whether there was nothing to do.
-        findings: what it found.
-        notes: what else a reader must know.
         left_out: nodes that it took out of the later stages, with the reason.
         intra_node_gb_s: bus bandwidth of an all-reduce inside the slowest good node; 0: unknown.
-        numbers: what it measured.
         detail: all that it measured, as results.json has it; None if it had nothing to measure.
     """
 
@@ -194,10 +186,6 @@ def leave_out(findings: list[Finding], nodes: tuple[str, ...]) -> dict[str, str]
 
     Of two nodes whose path is bad, one is enough. What concerns the fleet takes out nobody, and
     neither does what concerns most of it.
-
-    Args:
-        findings: of a stage.
-        nodes: those that took part in it.
     """
     found: dict[str, str] = {}
     for each in findings:

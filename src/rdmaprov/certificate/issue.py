@@ -51,12 +51,7 @@ class Terms:
     Args:
         site: its directory, as the user named it.
         nodes: the site's, in order.
-        asked: the options of the acceptance.
-        waivers: the problems that the site accepts.
-        hide: returns data without secrets.
-        valid_for: how long it is valid.
         key: the operator's; None for none.
-        is_left: whether nodes keep their part.
         drains: how many nodes their health check drains at most.
         keys_of: returns for each node the host keys that ssh knows of it, or why there are none.
     """
@@ -78,7 +73,6 @@ class Issued:
     """What came of a certificate.
 
     Attributes:
-        lines: for the user.
         problems: what of it was asked for and is missing.
     """
 

@@ -28,7 +28,6 @@ def host_keys(fleet: Fleet, launcher: str, password: str) -> HostKeys:
     """Return the function that returns the host keys that ssh knows of nodes.
 
     Args:
-        fleet: the site's.
         launcher: who starts what is asked of nodes; only ssh verifies a host key.
         password: of sudo, typed by the user.
     """

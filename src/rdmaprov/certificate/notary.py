@@ -25,8 +25,6 @@ def countersign(
     """Return what each node signed, and with which host key, or why it did not.
 
     Args:
-        connection: to the nodes.
-        texts: that each node signs.
         keys: the host keys that the controller knows of each; none is no reason to ask.
     """
     asked = {
@@ -59,8 +57,6 @@ def leave(
     """Write on each node its part of a certificate; return why that failed, by node.
 
     Args:
-        connection: to the nodes.
-        entries: what each countersigned.
         drains: how many nodes the health check drains at most.
     """
     programs = {

@@ -14,7 +14,6 @@ def node_digest(node: Node, hide: Callable[[Any], Any]) -> str:
     """Return the SHA-256 of all variables of a node, defaults included, without secrets.
 
     Args:
-        node: of the site.
         hide: returns data without secrets; nobody can try passwords against the digest.
     """
     values = dict(sorted(node.values.items()))

@@ -23,10 +23,6 @@ def site_objections(
     """Yield what is no longer as it was measured, and what was never measured.
 
     Args:
-        predicate: of the certificate.
-        nodes: of the site.
-        connection: to them.
-        hide: returns data without secrets.
         keys_of: returns for each node the host keys that ssh knows of it, or why there are none.
     """
     named = predicate["nodes"]

@@ -58,8 +58,6 @@ def node_text(predicate: Mapping[str, Any], name: str, shared: Mapping[str, str]
     """Return the text that a node signs: what it is and measured, and the digests of the rest.
 
     Args:
-        predicate: of the certificate.
-        name: the node's.
         shared: its `sections`.
     """
     return canonical(

@@ -31,7 +31,6 @@ class Verification:
         statement: as it was read; its shape is right only where no objection is about that.
         signer: who signed it, as the file of allowed signers has it; empty if that is not known.
         key: the fingerprint of the key; empty without a signature that is of this file.
-        objections: what is wrong or unknown.
     """
 
     statement: Mapping[str, Any]
@@ -46,7 +45,6 @@ def verify(path: Path, allowed: Path | None, now: datetime) -> Verification:
     Args:
         path: its file; the operator's signature and the logs lie beside it.
         allowed: a file of allowed signers (ssh-keygen(1)); None if there is none.
-        now: the time.
 
     Raises:
         UsageError: a file cannot be read, or is no certificate.

@@ -125,15 +125,10 @@ def run_gate(
     """Run the gate in a run's directory; return its result and that directory.
 
     Args:
-        site: the inventory directory, as the user named it.
-        limit: what selected the nodes, for results.json.
-        ready: the site with the nodes to measure.
-        options: of the gate.
         resume: the run to take up, or `newest`; None for none.
         ignore_validate: whether to measure nodes whose last validate did not pass.
         key: signs the certificate; None for the site's.
         is_left: whether nodes get their part of it, even if the site does not ask for that.
-        json_file: for the user, if that was asked.
     """
     with RunDirectory("accept", ready.mask, log="ranks.jsonl") as directory:
         same = identity(ready.fleet.site, ready.nodes, options)

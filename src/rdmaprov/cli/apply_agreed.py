@@ -29,8 +29,6 @@ class Agreement:
         ready: the site with the nodes to apply on.
         reboot: the option's value; None for the site's.
         kept: the plan to keep to, if there is one.
-        asks: whether the user is asked.
-        json_file: for the user, if that was asked.
         reverts: the run that is taken back; empty for apply.
     """
 

@@ -31,9 +31,7 @@ class Rolling:
     """An apply that rolls over a fleet.
 
     Args:
-        site: the inventory directory.
         agreed: the site with the nodes to apply on, and how far to go.
-        scheduler: gives them to jobs.
         roles: names of the roles; empty for all.
         variables: of the playbook, such as the policy of reboots.
         lock_wait_s: seconds to wait for another run that holds a node.
@@ -145,8 +143,6 @@ class Rolled:
     """How far batches went.
 
     Args:
-        end: how the last one ended.
-        stopped: its nodes, if it stopped.
         left: nodes of the batches that did not begin.
     """
 

@@ -37,7 +37,6 @@ def hold_idle(ready: Prepared, site: Path, seconds: float) -> Iterator[Prepared]
     """Provide a site with its idle nodes alone, on which no job of others starts meanwhile.
 
     Args:
-        ready: the site.
         seconds: after which the nodes are free again, whatever happens here.
 
     Raises:

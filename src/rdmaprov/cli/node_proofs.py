@@ -28,10 +28,8 @@ def apply_nodes(
     """Apply on the nodes of a part of a site.
 
     Args:
-        ready: the part.
         wait_s: seconds to wait for another run that holds a node.
         roles: names of the roles; empty for all.
-        variables: of the playbook.
         agreed: how far to go; None for all that the site asks for.
     """
     limit = ",".join(ready.nodes)
@@ -53,7 +51,6 @@ def validate_nodes(site: Path, ready: session.Prepared, *options: str) -> StepOu
     """Validate the nodes of a part of a site.
 
     Args:
-        ready: the part.
         options: pytest's, such as the name of a file of the suite.
     """
     limit = ",".join(ready.nodes)
@@ -66,9 +63,6 @@ def validate_nodes(site: Path, ready: session.Prepared, *options: str) -> StepOu
 
 def outcome_of_run(code: ExitCode, text: str) -> StepOutcome:
     """Return the outcome of a run.
-
-    Args:
-        text: the verb, and where the run is kept.
 
     Raises:
         KeyboardInterrupt: the user stopped it.

@@ -44,7 +44,6 @@ def site_or_record(site: Path | None, record_file: Path | None, **others: object
     """Refuse a verb that has neither a site nor a record, or a record and what is for nodes.
 
     Args:
-        record_file: the value of --record.
         others: by name, the values of options that have no meaning with a record.
 
     Raises:

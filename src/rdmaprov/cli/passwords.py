@@ -82,9 +82,6 @@ class Passwords:
     """Where passwords are read, and the secrets to mask.
 
     Args:
-        vault: the file with the vault password.
-        arguments: for ansible-playbook, and for the suite's pytest.
-        secrets: the passwords that the user typed.
         become: the sudo password, if the user typed it.
     """
 

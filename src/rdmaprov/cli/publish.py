@@ -109,7 +109,6 @@ def publish_last(tell: Callable[[Missed], list[str]], show: Callable[[str], obje
 
     Args:
         tell: does it; is given the errors of files to fill, and returns lines.
-        show: prints a line.
     """
     context = click.get_current_context(silent=True)
     if context is not None and any(publish_targets().values()):

@@ -44,9 +44,6 @@ def plan_record(
     Args:
         site: an inventory directory with that node; None for the record's own site.
         roles: names of the roles; empty for all.
-        diff: whether to show differences in files.
-        json_file: for the results.
-        passwords: of the site's vault.
 
     Raises:
         RecordError: it is no record.
@@ -75,9 +72,6 @@ def validate_record(
 
     Args:
         site: an inventory directory with that node; None for the record's own site.
-        options: pytest's.
-        json_file: for the results.
-        passwords: of the site's vault.
 
     Raises:
         RecordError: it is no record.

@@ -21,9 +21,7 @@ class Asked:
     """What the user asked for.
 
     Args:
-        nodes: those to return, each once.
         host_keys: the fingerprints that the user allows, by node.
-        yes: whether host variables may be written.
         witnesses: how many, or which; empty for the default.
         sizes: bytes of the messages to measure with; empty for all that fit.
         wait_s: seconds to wait for another run that holds a node.
@@ -43,10 +41,8 @@ class Work:
     """A replacement that runs.
 
     Attributes:
-        asked: by the user.
         ready: the whole site; it is read again once host variables were written.
         witness_scheduler: who knows which nodes may be witnesses, and keeps jobs off them.
-        journal: what was proven.
         machines: by node, what tells its machine from another one.
         facts: by node, what the machine is made of.
     """
@@ -85,9 +81,6 @@ class Work:
 
     def witnesses(self, without: Sequence[str] = ()) -> list[str]:
         """Return idle nodes to measure with; fewer than were asked for if there are no more.
-
-        Args:
-            without: names of nodes that turned out busy.
 
         Raises:
             SchedulerError: nobody knows which nodes are idle.

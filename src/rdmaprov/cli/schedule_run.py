@@ -63,16 +63,7 @@ _ODD_IN_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True)
 class ScheduledVerb:
-    """A command that systemd runs at a time.
-
-    Args:
-        verb: of rdmaprov.
-        when: as OnCalendar has it.
-        argv: the whole command.
-        user: who runs it.
-        directory: its working directory.
-        environment: variables that it needs.
-    """
+    """A command that systemd runs at a time."""
 
     verb: str
     when: str
@@ -147,10 +138,8 @@ def write_units(
     """Write the units of a site, and print what to do with them; return the exit code.
 
     Args:
-        directory: for the units.
         validate_at: when, as systemd's OnCalendar has it.
         accept_at: when; empty for never.
-        is_forced: whether to overwrite units that differ.
         vault: how the site's vault is opened, now and by the timers.
 
     Raises:

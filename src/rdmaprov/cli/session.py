@@ -56,10 +56,6 @@ class Prepared:
     """A valid site, ready for a run.
 
     Args:
-        fleet: its nodes.
-        given: passwords.
-        mask: hides its secrets.
-        screen: shows the run.
         waivers: the problems that it accepts, for results.json.
     """
 
@@ -163,13 +159,6 @@ def conclude(
 ) -> None:
     """Write the page of a run and its JSON, show the summary, then what cannot be written.
 
-    Args:
-        directory: has the results already.
-        text: of results.json.
-        lines: the summary.
-        shown: where.
-        json_file: for the user, if that was asked.
-
     Raises:
         NotWritten: a file of the run cannot be written.
     """
@@ -198,8 +187,6 @@ def write_json(missed: dict[Path, OSError], file: IO[str], text: str) -> None:
 
     Args:
         missed: is given the error if it cannot be written.
-        file: of the option --json.
-        text: the JSON.
     """
     path = Path(file.name)
     try:

@@ -39,12 +39,7 @@ NO_NCCL = "these nodes have no GPUs, so NCCL does not run on them: leave the def
 
 @dataclass
 class _Answer:
-    """What came of a run.
-
-    Attributes:
-        lines: for a person.
-        data: for --json.
-    """
+    """What came of a run."""
 
     code: ExitCode
     lines: list[str]

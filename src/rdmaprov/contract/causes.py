@@ -16,9 +16,6 @@ def only_causes(fleet: Fleet, found: Iterable[Problem]) -> list[Problem]:
 
     A role's default that is made from a wrong value is left out: the value is reported. What no
     file states has one line for all nodes.
-
-    Args:
-        found: by the rules, each of one node.
     """
     written = {node.name: node.written for node in fleet.nodes}
     loaded = [(problem, host) for problem in fleet.problems for host in problem.hosts]

@@ -14,9 +14,6 @@ class Violation:
     """A place where a site violates a rule.
 
     Args:
-        variable: the variable that is wrong.
-        message: what is wrong.
-        remedy: what to write.
         path: the keys and indexes from the variable to the wrong part.
         others: variables to name instead if the site does not set `variable` itself.
     """
@@ -43,7 +40,6 @@ class Rule:
 
     Args:
         id: theme and name, such as qos.pfc-one.
-        sentence: what must hold.
         source: the standard, document or source code that the sentence rests on.
         find: yields a node's violations; none where a value is missing or invalid.
     """

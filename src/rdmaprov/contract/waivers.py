@@ -64,7 +64,6 @@ class Waived:
     """A problem that the site accepts.
 
     Args:
-        problem: what the rule found.
         reason: why it is accepted, as the site says.
     """
 
@@ -119,12 +118,7 @@ def _by_reason(waived: Iterable[Waived]) -> dict[str, list[Problem]]:
 def split(
     found: Iterable[Problem], nodes: Mapping[str, Node]
 ) -> tuple[list[Problem], list[Waived]]:
-    """Return the problems that stay, and those that their node's waivers accept.
-
-    Args:
-        found: problems of one node each.
-        nodes: the fleet's, by name.
-    """
+    """Return the problems that stay, and those that their node's waivers accept."""
     stay: list[Problem] = []
     waived: list[Waived] = []
     for problem in found:
@@ -149,11 +143,7 @@ def reason(rule: str, node: Node) -> str:
 
 
 def rules(ids: Iterable[str]) -> tuple[Rule]:
-    """Return the rule that waivers must keep.
-
-    Args:
-        ids: of all other rules.
-    """
+    """Return the rule that waivers must keep."""
     known = frozenset(ids)
 
     def find(node: Node) -> Iterator[Violation]:

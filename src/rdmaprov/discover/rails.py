@@ -17,11 +17,7 @@ Device = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An RDMA device that is no rail.
-
-    Args:
-        why: the reason, in words.
-    """
+    """An RDMA device that is no rail."""
 
     name: str
     why: str
@@ -36,9 +32,6 @@ def choose_rails(
     functions, ports of NVSwitches, ports without a link, NICs away from all GPUs (for storage,
     mostly) and those unlike most others are none. A port without a link stays a rail if its card is
     one of many: it is a rail to repair.
-
-    Args:
-        node: the node in the site.
     """
     in_site = list(node.get("fabric_rails") or []) if node is not None else []
     left = sorted(facts["rails"], key=_place)

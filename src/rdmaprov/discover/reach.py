@@ -128,7 +128,6 @@ def read_nodes(
 
     Args:
         nodes: their names; the site may have hosts that are no nodes.
-        passwords: Ansible's arguments that name files with passwords.
         hear: called per node with Ansible's output, and whether reading the node failed.
     """
     answers = NodeFacts({}, {})

@@ -15,11 +15,7 @@ from rdmaprov.words import quantity
 
 
 def neighbor_remarks(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each port of a rail whose neighbour is known, or odd.
-
-    Args:
-        rails: those of its devices that are rails.
-    """
+    """Yield a line for each port of a rail whose neighbour is known, or odd."""
     said = facts["lldp"]
     if said["error"]:
         yield f"the neighbours of its rails are unknown: {said['error']}"
@@ -81,11 +77,7 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
 
 
 def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]:
-    """Yield what to repair before the variables are complete, and what each rail is cabled to.
-
-    Args:
-        node: the node in the site.
-    """
+    """Yield what to repair before the variables are complete, and what each rail is cabled to."""
     found, left_out = choose_rails(facts, node)
     for each in left_out:
         yield f"{each.name} is no rail: {each.why}"
@@ -146,12 +138,7 @@ def _rates(found: Sequence[Mapping[str, Any]]) -> list[int]:
 
 @dataclass(frozen=True)
 class Difference:
-    """A variable that the site sets and the node contradicts; the site may demand what is broken.
-
-    Args:
-        written: its value in the site.
-        seen: what the node has.
-    """
+    """A variable that the node contradicts; the site may demand what is broken."""
 
     name: str
     written: object

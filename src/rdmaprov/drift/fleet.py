@@ -98,7 +98,6 @@ def request(
 
     Args:
         arguments: by role.
-        record: whether the answer has what was read.
         answers: the readings to survey in place of a machine.
         reboots: whether a node that requires a reboot gets it.
     """

@@ -40,9 +40,7 @@ class KeptPlan:
     """What `apply FILE` may do.
 
     Args:
-        file: it was read from.
         site: the inventory directory, absolute.
-        site_sha256: of its files.
         roles: names of the roles; empty for all.
         nodes: by name, what was announced.
     """
@@ -55,9 +53,6 @@ class KeptPlan:
 
     def require_site(self, names: tuple[str, ...]) -> None:
         """Raise if the site is not the one that was planned.
-
-        Args:
-            names: the site's nodes.
 
         Raises:
             UsageError: it is another one, or was changed since.
@@ -104,10 +99,7 @@ def kept_text(site: Path, roles: tuple[str, ...], results: Results, mask: Mask) 
     """Return the content of a plan's file, without secrets.
 
     Args:
-        site: the inventory directory.
         roles: names of the roles; empty for all.
-        results: of the survey.
-        mask: hides the site's secrets.
     """
     groups: dict[str, list[str]] = {}
     left_out = []

@@ -17,12 +17,7 @@ PROTOCOL = 1  # as module_utils.probed has it
 
 
 def judge_answer(answer: Answer | NodeError, roles: Collection[str]) -> ProbeResult:
-    """Return the result of a probe.
-
-    Args:
-        answer: of the survey.
-        roles: the roles that it had to cover.
-    """
+    """Return the result of a probe."""
     if isinstance(answer, NodeError):
         return ProbeResult(printable(str(answer)))
     if answer.rc != 0:

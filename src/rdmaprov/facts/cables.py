@@ -51,9 +51,7 @@ class LinkModule:
     """What the tool says of a port's link and module.
 
     Args:
-        readings: those that have limits.
         part, serial: of the module; empty if it has none.
-        advice: the tool's recommendation.
         error_ratio: bit errors that were left after correction, per bit, since the counters were
             cleared; None if the tool does not say.
     """

@@ -34,9 +34,7 @@ class Congestion:
     """A port's congestion control.
 
     Args:
-        directory: where it was read.
         ecn: by end, whether it is on for each of eight priorities; None if nothing shows it.
-        cnp_dscp, cnp_priority: of the notifications that leave.
         values: by the kernel's name of a parameter.
     """
 

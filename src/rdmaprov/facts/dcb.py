@@ -28,11 +28,9 @@ class Dcb:
         host: the host decides, not the firmware by DCBX.
         priorities: priority by DSCP, of those DSCPs that the map lists. mlx5 lists some only
             where the port trusts DSCP; there is no other sign of trust.
-        pfc: priorities with PFC.
         cable_length_m: from which the firmware derives when to send a pause.
         tsa: how each traffic class is served: strict, ets, vendor.
         percent: each class's share of what the strict ones leave; of no meaning but for ets.
-        classes: each priority's traffic class.
         priority_buffer, buffer_bytes: receive buffers; None where the port shows none.
     """
 

@@ -58,7 +58,6 @@ class Devices:
     Args:
         paths: by a device's path in a class, such as /sys/class/net/ens1, its place in the
             machine, such as /sys/devices/pci0000:00/0000:00:04.0/net/ens1.
-        files: their attributes.
     """
 
     paths: Mapping[str, str]

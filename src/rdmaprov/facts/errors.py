@@ -12,7 +12,6 @@ class CouldNotTell(RdmaprovError):
 
     Args:
         why: where it was read and what was there, in one line.
-        run: what to run, or to install.
     """
 
     exit_code = ExitCode.UNKNOWN

@@ -26,7 +26,6 @@ class Image:
 
     Args:
         modules: those of the modules asked for that it carries.
-        configuration: its modprobe.d.
     """
 
     modules: frozenset[str]

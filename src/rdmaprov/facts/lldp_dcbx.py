@@ -22,7 +22,6 @@ class AnnouncedPfc:
     """PFC of a port.
 
     Args:
-        willing: whether it takes the other end's.
         capable: how many priorities can have it at once; 0 stands for 8.
         priorities: with PFC on, 0 to 7.
     """
@@ -38,7 +37,6 @@ class AnnouncedEts:
 
     Args:
         willing: whether it takes the other end's; always False in a recommendation.
-        classes: the traffic class of each priority.
         percent: the share of each traffic class.
         services: how each traffic class is served: strict, ets, credit-based, vendor.
     """
@@ -56,7 +54,6 @@ class AnnouncedApplication:
     Args:
         priority: 0 to 7.
         selector: what `protocol` is: ETHERTYPE, TCP_PORT, UDP_PORT, ANY_PORT or DSCP.
-        protocol: its number.
     """
 
     priority: int

@@ -39,17 +39,12 @@ class LldpNeighbor:
 
     Args:
         chassis: its chassis ID: a MAC address, an IP address or a name.
-        port: its port's ID.
         ttl_s: how long the unit is valid; 0 is a farewell.
-        port_description, system, system_description: as the switch's administrator wrote them.
-        addresses: for its management.
         forwards: whether it is a bridge or a router.
         vlan: the port's own VLAN (PVID).
         max_frame_bytes: the largest frame that its port takes.
         aggregated: whether its port is in a link aggregation group.
-        pfc: priorities with PFC.
         ets: how it serves traffic classes; `recommended`: how the node should.
-        applications: priorities of applications.
         speaks_cee: whether it speaks DCBX as of before IEEE 802.1Qaz, which is not judged.
         odd: of its organizations' TLVs, what is unknown and why: one does not spoil the others.
     """
@@ -99,7 +94,6 @@ def parse_unit(unit: bytes, *, needs_end: bool = True) -> LldpNeighbor:
     """Return what an LLDP data unit says; what follows its end is padding.
 
     Args:
-        unit: its TLVs.
         needs_end: whether a unit without the TLV that ends it is cut.
 
     Raises:

@@ -45,7 +45,6 @@ class Assignment:
 
     Args:
         where: the file with its line, or the unit.
-        value: what it is set to.
     """
 
     where: str

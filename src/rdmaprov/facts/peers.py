@@ -20,7 +20,6 @@ def between(one: Way, other: Way) -> Way:
 
     Args:
         one: PCI addresses from the root port to a function.
-        other: the same of another function.
     """
     shared = 0
     while shared < min(len(one), len(other)) - 1 and one[shared] == other[shared]:

@@ -32,7 +32,6 @@ class Port:
     """The devices of a rail on a node, as they are now.
 
     Args:
-        index: the rail's number.
         netdev: its network device; empty for a port of InfiniBand without IPoIB.
         rdma: its RDMA device, empty if there is none.
         pci: its PCI address, empty if it has none.

@@ -44,7 +44,6 @@ class Renaming:
     """What udev's rules do with the names of RDMA devices at each boot.
 
     Args:
-        fixed: names that rules give to single devices.
         by_place: whether a rule names the others by their place.
     """
 

@@ -92,7 +92,6 @@ class Module:
     Args:
         version, disk_version: empty where a module has none, as the kernel's own do.
         source, disk_source: the checksum of what it was built from, `srcversion`.
-        path: its file on disk.
     """
 
     version: str

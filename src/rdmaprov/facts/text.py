@@ -175,7 +175,6 @@ def run_program(host: Host, command: str, **options: float) -> Output:
     """Return what a program did in the C locale.
 
     Args:
-        command: the program with its arguments.
         options: of the connection's `run`, such as `time_limit_s`.
 
     Raises:

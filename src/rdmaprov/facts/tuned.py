@@ -35,8 +35,6 @@ class ProfileOption:
 
     Args:
         kind: the plugin's, such as sysctl.
-        value: as it is written.
-        file: where it stands.
     """
 
     kind: str
@@ -60,7 +58,6 @@ class Profile:
     """The active profile with all that it includes.
 
     Args:
-        names: what was activated.
         options: one for each plugin's instance and name, the last one that TuneD reads.
         restores_sysctl: whether TuneD sets what /etc/sysctl.d says after what the profile says.
     """

@@ -14,7 +14,6 @@ class Sample:
     Args:
         device: the part of it that has the value; empty for the node itself.
         kind: what makes values comparable: nodes and devices of another kind may differ.
-        value: the value, as text.
     """
 
     node: str
@@ -29,7 +28,6 @@ class Odd:
 
     Args:
         usual: the value that most have; several, with commas, where no value is the usual one.
-        share: how many have it, in words.
     """
 
     sample: Sample

@@ -36,12 +36,8 @@ class RailEnd:
     """One end of a rail between two nodes.
 
     Args:
-        netdev, rdma: its devices.
-        mac: the network device's address.
-        address: its IP address.
         gid_index: of the GID that NCCL would use; None if there is none, or on InfiniBand, where
             none is needed.
-        ports: the network devices that count its packets.
     """
 
     netdev: str

@@ -21,7 +21,6 @@ class Finding:
     `what` and `remedy` are for people; whatever decides goes by the kind, the place and `values`.
 
     Args:
-        kind: an id of KINDS.
         what: what is wrong: seen, expected, and where it was read.
         remedy: the action that repairs it, and where to run it; empty if there is none.
         node: the node, by default the one of `nodes`; empty if it concerns several.

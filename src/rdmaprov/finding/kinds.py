@@ -14,7 +14,6 @@ class FindingKind(NamedTuple):
 
     Attributes:
         means: what is wrong; unknown, where a finding is not verified.
-        seen: what it rests on.
         causes: the usual ones, the most frequent one first, and what to do.
     """
 

@@ -28,7 +28,6 @@ class Newest:
     """What the newest runs of a site say.
 
     Args:
-        runs: the newest run of each verb.
         troubles: by verb, how many checks and findings its newest run has.
         stages: the state of each stage of the newest acceptance.
         rails: GB/s that each rail of each node sent in it, while busy.
@@ -46,7 +45,6 @@ def newest_of(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> Newest
     """Return what the newest runs of a site say.
 
     Args:
-        connection: to the index.
         runs: of the site, the oldest first.
     """
     newest = {run.verb: run for run in runs}
@@ -89,16 +87,11 @@ class History:
     Args:
         site: the inventory directory, as the user named it.
         made: seconds since 1970.
-        took_s: how long that took.
         runs: all that were read, the oldest first.
         unread: those that were left out, of any site.
         changes: of measurements, in the order of time.
         events: versions, hardware and settings that changed, in the order of time.
-        troubles: each once.
-        nodes: the newest states of each.
         fleet: the series of all nodes together, the largest size of each.
-        newest: what the newest runs say.
-        tracks: how many series there are.
     """
 
     site: Path

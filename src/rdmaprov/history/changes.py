@@ -45,12 +45,8 @@ class SeriesChange:
     Attributes:
         series: the first one; the others differ in the node, or in the size.
         shift: the first one's, with the medians of all as levels.
-        run: the first one after the change.
         number: of that run among all that have the series, from 1.
-        of: how many these are.
         nodes: that have it; none if it is about all together.
-        sizes: of the messages.
-        holds: whether the newest run still is so.
         events: what changed at most NEAR runs before or after.
     """
 

@@ -37,8 +37,6 @@ def read_pair(first: Path, second: Path, runs: Path) -> Comparison:
     """Return what differs between the runs of two directories.
 
     Args:
-        first: the directory of one.
-        second: the directory of the other run.
         runs: of all runs, where those of `apply` between the two are.
 
     Raises:

@@ -20,7 +20,6 @@ class RunDifference:
     Args:
         what: the name of the value, such as `NVIDIA driver` or `finding`.
         was: in the first run; empty if it was not there.
-        now: in the second one.
         nodes: on which; none if it is about all together.
         is_worse: whether that is for the worse; None where nobody can say.
     """
@@ -79,11 +78,7 @@ class Comparison:
 
     Attributes:
         first: the earlier one as the user named it.
-        second: the run to compare with it.
-        settings: versions, hardware, the site's commit.
-        states: of nodes and stages.
         troubles: checks and findings that came or went.
-        measured: what both runs measured.
         only_one: how many measurements only one of them has.
     """
 

@@ -44,9 +44,7 @@ def deliver(
 
     Args:
         target: an http or https URL, else a program that reads it from its standard input.
-        body: JSON.
         secret: signs what goes to a URL; empty for no signature.
-        sleep: waits between two attempts.
 
     Raises:
         NotDelivered: nobody took it.

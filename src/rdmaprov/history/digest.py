@@ -13,7 +13,6 @@ class RunSeries:
     """What the same measurement of several runs is, so that they can be compared.
 
     Args:
-        stage: of the acceptance that measured it.
         what: is measured, such as `bus bandwidth of all rails`.
         node: the node, empty for all together.
         rail: the rail's number, None if it concerns no single rail.
@@ -57,8 +56,6 @@ class Trouble:
         key: the kind, and what it is about; the same as `words` where a run has no kinds.
         node: the node, empty if it concerns no single one.
         rail: the rail's number, None if it concerns no single rail.
-        text: one line.
-        proven: false if the result is unknown.
         words: the text without nodes, devices and numbers: the key of runs that have no kinds.
     """
 
@@ -87,20 +84,13 @@ class RunDigest:
     """What history keeps of one run.
 
     Attributes:
-        name: of its directory.
-        verb: plan, apply, validate or accept.
         site: the inventory directory, as the user named it.
         limit: Ansible's pattern; empty for all nodes.
         started: seconds since 1970.
-        seconds: that it took.
-        exit_code: its own.
         states: of each node, in the words of its verb, or NOT_RUN.
         partial: nodes that were not asked everything; the fleet is empty.
         stages: the state of each stage of an acceptance.
-        values: what it measured.
-        facts: versions and identities.
         troubles: what did not pass.
-        settings: what it changed.
     """
 
     name: str

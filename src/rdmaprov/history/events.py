@@ -20,10 +20,6 @@ class Event:
     """One thing that changed.
 
     Args:
-        run: the first one that saw it.
-        key: the version, the hardware or the setting.
-        was: its value before.
-        now: its value since.
         nodes: on which; none if it is about the site or rdmaprov.
     """
 

@@ -17,17 +17,10 @@ class Seen:
     """A trouble over the runs of one verb.
 
     Attributes:
-        verb: that reports it.
         kind: what it is, of this version; where a run has no kinds, its text without names.
-        text: the newest message.
         proven: whether any run proved it; else it is unknown.
-        first: the run that saw it first.
-        newest: the last one that did.
-        runs: how many did.
         of: how many runs of the verb there were since the first one.
         is_there: whether a node has it by the last run that asked the node everything.
-        nodes: that ever had it.
-        rails: their rails.
         at: the nodes that have it by the last run that asked them everything; empty for the fleet.
     """
 

@@ -68,11 +68,7 @@ class Unread:
 
 
 class Index:
-    """The runs of a directory, read.
-
-    Args:
-        runs: the directory of all runs.
-    """
+    """The runs of a directory, read."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs

@@ -22,7 +22,6 @@ class Gauge:
         name: of it; ends with the unit, if it has one.
         unit: its base unit; empty for none.
         words: what it is, in one line without quotes.
-        samples: labels and value of each.
     """
 
     name: str

@@ -25,7 +25,6 @@ class Shift:
         end: one after the last value that the change is about.
         before: the level before it, in the unit of the series.
         after: the level after it; of a drift, the median of its last three values.
-        is_drift: whether it went little by little.
     """
 
     place: int

@@ -93,7 +93,6 @@ class NoMatch(Exception):
     """Parts of a pattern that match no host.
 
     Attributes:
-        parts: as they are written.
         why: what Ansible says of them; empty if they only match nothing.
     """
 

@@ -55,9 +55,7 @@ def coerce(option: Option, value: Any, report: Report, path: Path = ()) -> Any:
     """Return the value in the option's type, INVALID if it or a part of it cannot be converted.
 
     Args:
-        value: what the site says, templated.
         report: called with the path inside the value, what is wrong and what to write.
-        path: where the value is in the variable.
     """
     if value is None:
         message = f"{path[-1]} has no value" if path else "has no value"

@@ -25,7 +25,6 @@ class Locator:
     Args:
         host: its name; its position stands for variables that are written nowhere.
         layers: its variables, highest precedence first.
-        positions: finds where hosts are named.
     """
 
     host: str

@@ -20,7 +20,6 @@ class Rail:
     """One RDMA port of a node, as the site describes it.
 
     Args:
-        index: its place in fabric_rails.
         netdev: its network device, empty if the site does not say it.
         pci: its PCI address, empty if the site does not say it.
         address: its address, None if the site gives none.
@@ -28,7 +27,6 @@ class Rail:
         gpus: the GPUs that use it, by index.
         use: `compute` or `storage`.
         link_gbps: its line rate in Gb/s, 0 if it is fabric_link_gbps.
-        vlan: whether its network device is a VLAN.
         rdma: its RDMA device, empty if the site does not say it. A rail of InfiniBand may have
             no other name.
         leaf: the switch that it is on, empty if the site does not say it.
@@ -75,10 +73,8 @@ class Node:
     """One host with its desired state.
 
     Args:
-        name: as in the inventory.
         groups: its groups, highest precedence last.
         values: every public variable that has a value, typed, role defaults included.
-        rails: fabric_rails.
         written: names of the variables that the site sets itself.
         conflicts: variable and two groups of equal precedence that set it differently.
         locate: returns where a variable, or a part of it, is written.

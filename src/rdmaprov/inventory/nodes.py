@@ -60,13 +60,7 @@ class Layers(GroupLayers, Protocol):
 
 
 class NodeBuilder:
-    """Makes nodes of hosts.
-
-    Args:
-        schema: of the variables.
-        layers: the hosts' variables.
-        places: finds where hosts are named.
-    """
+    """Makes nodes of hosts."""
 
     def __init__(self, site: Path, schema: Schema, layers: Layers, places: HostPlaces) -> None:
         self._site = site

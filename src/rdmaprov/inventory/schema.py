@@ -49,8 +49,6 @@ class Schema:
 
     Args:
         roles: by name.
-        variables: of all roles and of the controller.
-        defaults: as Ansible reads them.
         controller: by the beginning of their names, variables that no role has: what the
             controller needs of a site, in the same form.
     """

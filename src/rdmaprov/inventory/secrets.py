@@ -27,7 +27,6 @@ def find(inventory: Inventory, variables_of: Callable[[Any], Variables]) -> froz
     """Return the secret values of all hosts of a site, as text.
 
     Args:
-        inventory: the site.
         variables_of: returns a host's variables, for secrets that are templates.
     """
     secrets: set[str] = set()

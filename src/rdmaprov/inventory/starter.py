@@ -28,10 +28,8 @@ class Facts:
         kind: roce or infiniband.
         nodes: host names; ranges such as gpu[01:16] stand for several.
         rails: network devices or PCI addresses, on InfiniBand also RDMA devices; in order.
-        gbps: line rate of a rail.
         gpus: GPUs in a node, shared out evenly among the rails.
         subnet: rail i gets the i-th /24 of it; empty for rails without addresses.
-        user: whom to log in as.
         partition_keys: of the rails' ports on InfiniBand; empty accepts any.
     """
 

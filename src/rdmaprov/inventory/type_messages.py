@@ -58,14 +58,7 @@ def as_text(value: Any, text: str) -> tuple[str, str]:
 
 
 def as_written(value: Any, entry: Position, message: str, remedy: str) -> tuple[str, str]:
-    """Return a message and a remedy about a value, with a boolean as its file has it.
-
-    Args:
-        value: what is wrong.
-        entry: the place of its key.
-        message: what is wrong with it.
-        remedy: what to do about it.
-    """
+    """Return a message and a remedy about a value, with a boolean as its file has it."""
     text = written_boolean(entry, value) if isinstance(value, bool) else ""
     is_text = remedy == _IN_QUOTES
     if not text or (text == in_words(value) and not is_text):

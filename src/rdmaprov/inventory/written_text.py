@@ -36,7 +36,6 @@ def written_boolean(entry: Position, value: bool) -> str:
 
     Args:
         entry: the place of the key before it, as a boolean has none of its own.
-        value: the boolean.
     """
     found = _ENTRY.match(_line(entry.file, entry.line), entry.column - 1)
     return found[1] if found and _reads_as(found[1], value) else ""

@@ -41,12 +41,7 @@ def reference(rates: Collection[float]) -> float:
 
 
 def least_good(rates: Collection[float], share: float = BAD_SHARE) -> float:
-    """Return the rate below which a measurement is bad, in the unit of the rates.
-
-    Args:
-        rates: of tests that are alike.
-        share: of the reference, where noise is small.
-    """
+    """Return the rate below which a measurement is bad, in the unit of the rates."""
     usual = reference(_with_peers(rates) if share <= GLOO_BAD_SHARE else rates)
     good = [rate for rate in rates if rate >= share * usual]
     if usual <= 0 or len(good) < _LEAST_FOR_NOISE:
@@ -66,13 +61,7 @@ def _with_peers(rates: Collection[float]) -> Collection[float]:
 
 
 def upper_tail(least: int, count: int, share: float) -> float:
-    """Return how likely `least` or more of `count` are bad, by the binomial distribution.
-
-    Args:
-        least: bad ones.
-        count: of all.
-        share: how likely one is bad.
-    """
+    """Return how likely `least` or more of `count` are bad, by the binomial distribution."""
     return sum(
         math.comb(count, bad) * share**bad * (1 - share) ** (count - bad)
         for bad in range(least, count + 1)

@@ -31,9 +31,6 @@ class Intermittent:
     """A node that is slow at times.
 
     Args:
-        node: its name.
-        slow: of how many tests.
-        tests: with it.
         partners: with whom it was slow; each of them was never slow without it.
     """
 
@@ -48,7 +45,6 @@ class IntermittentSearch:
     """Tests of nodes that were slow in some tests and passed in others.
 
     Args:
-        search: that saw them, with its rounds done.
         apart: nodes that are at fault for what is known, whose tests say nothing of others.
         before: what other searches saw of the same nodes.
     """

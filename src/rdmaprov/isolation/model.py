@@ -15,12 +15,8 @@ class FaultyPart:
     Args:
         kind: node, rail, pair, leaf or fleet.
         nodes: the node, the two of a pair, all of the leaf, or those that the fault was seen with.
-        proven: whether the tests fit nothing else.
-        why: what was seen.
         name: the leaf's name, or two leaves' names; empty where there is none.
         rail: the rail; None unless it is of one.
-        hang: whether a test with it hung.
-        comes_and_goes: whether tests with it passed as well.
         remedy: what to do; empty for what is usual for its kind.
     """
 
@@ -40,9 +36,7 @@ class IsolationResult:
     """What an isolation found.
 
     Args:
-        faulty_parts: the parts at fault.
         unsure: nodes that are not cleared: no test with them passed.
-        rounds: rounds that it took.
     """
 
     faulty_parts: tuple[FaultyPart, ...]

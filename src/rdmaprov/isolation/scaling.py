@@ -36,7 +36,6 @@ class SetRate:
     """What one set of nodes reached while the others of its size measured too.
 
     Args:
-        nodes: their names.
         leaves: how many it spans; 0 if the site does not say.
         latency_us: of the smallest message.
         gb_s: bus bandwidth with neighbours in the ring under different leaves, as far as it has
@@ -66,9 +65,7 @@ class ScalePoint:
     """One count of nodes.
 
     Args:
-        nodes: in each set.
         sets: what each reached; one at least.
-        bytes: of the large message.
         share: of what good sets reach, below which one is slow.
     """
 
@@ -119,15 +116,7 @@ class ScalePoint:
 
 @dataclass(frozen=True)
 class Knee:
-    """The count of nodes from which the curve is worse than the model allows.
-
-    Args:
-        nodes: that count.
-        cause: what it rests on.
-        sets: those that are slow there.
-        of: how many sets that count has.
-        why: the numbers, as a sentence.
-    """
+    """The count of nodes from which the curve is worse than the model allows."""
 
     nodes: int
     cause: KneeCause

@@ -29,12 +29,9 @@ class WitnessSearch:
     """A search among things of one kind.
 
     Args:
-        things: names.
         measure: tests pairs side by side and returns what they reached; a pair without a result is
             left out, and so are things that twice have none.
         schedule: rounds of pairs that come first, and fill up later ones.
-        may_meet: whether two can be tested together.
-        meetings: what is known already.
     """
 
     things: Sequence[str]

@@ -30,8 +30,6 @@ class Cluster:
     """The operations on one lab.
 
     Args:
-        layout: where the lab is.
-        say: prints a line for the user.
         on_answer: is called for each node that answers after a start.
     """
 

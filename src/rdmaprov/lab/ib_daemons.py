@@ -29,11 +29,7 @@ class SubnetNotUp(RdmaprovError):
 
 @dataclass(frozen=True)
 class SubnetDaemons:
-    """ibsim and opensm in the directory of a subnet.
-
-    Args:
-        root: the directory.
-    """
+    """ibsim and opensm in the directory of a subnet."""
 
     root: Path
 

@@ -17,7 +17,6 @@ class SubnetFault:
     """One fault.
 
     Args:
-        title: what it is, in one line.
         cables: changes the fabric before it is made.
         console: what ibsim is told once the subnet is up.
         tables: changes the tables of dump_fts, which opensm then loads.

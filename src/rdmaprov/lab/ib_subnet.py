@@ -37,11 +37,7 @@ _TOPOLOGY = "topology.json"
 
 @dataclass(frozen=True)
 class LabSubnet:
-    """The subnet of a directory.
-
-    Args:
-        layout: its directory, lock and marker.
-    """
+    """The subnet of a directory."""
 
     layout: Layout
 

@@ -27,13 +27,7 @@ exec env {settings} SIM_HOST="{node} $device" {program} "$@"
 
 
 def write(directory: Path, work: Path, settings: Sequence[str]) -> None:
-    """Write a program of its own name for each tool that is installed.
-
-    Args:
-        directory: of the programs.
-        work: where they run.
-        settings: the environment that tells the subnet from others.
-    """
+    """Write a program of its own name for each tool that is installed."""
     directory.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
     for name in _TOOLS:

@@ -29,13 +29,10 @@ class Topology:
 
     Args:
         nodes: number of nodes, with one HCA for each rail.
-        rails: number of rails.
         nodes_per_leaf: nodes that share the leaf of a rail.
         spines: number of spines of a plane, with cores of a pod; none for leaves that nothing
             connects.
-        cables: cables from each leaf to each spine.
         cores: number of cores of a plane; none for two levels.
-        planes: number of subnets.
     """
 
     nodes: int = 16

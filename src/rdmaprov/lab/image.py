@@ -83,8 +83,6 @@ class ImageStore:
         """Return the image of that key, building it first where it is missing or damaged.
 
         Args:
-            key: the image's name in the store.
-            what: how to call it in a message.
             build: makes the image inside the directory given and returns its path.
         """
         with self._lock(key):

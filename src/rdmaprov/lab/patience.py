@@ -67,7 +67,6 @@ def measure(directory: Path, chosen: Accel) -> None:
     """Run the probe and keep what it took, unless that was done within MAX_AGE_S.
 
     Args:
-        directory: of the lab.
         chosen: the acceleration of its nodes.
     """
     known = read(directory)

@@ -25,8 +25,6 @@ class Shape:
     """How the nodes of a lab differ from plain ones.
 
     Args:
-        name: of the file, without its suffix.
-        title: what it is, in one line.
         factory: a shell script that makes a plain node one of this shape, at its first boot.
         nics: the NICs of each rail; more than one for a bond.
         numa: the NUMA node of all rails; None to spread them.
@@ -34,7 +32,6 @@ class Shape:
         rail: what the site says of each rail, with {netdev}, {rail} and {node} to be filled in;
             what has no value is left out.
         last_rail: what it says of the last one besides.
-        variables: of the site.
         suite: of Debian; None for the lab's.
     """
 
@@ -53,7 +50,6 @@ class Shape:
         """Return the site's fabric_rails of a node.
 
         Args:
-            node: its number, from 1.
             netdevs: the network devices that its RDMA devices are on, by rail.
         """
         last = len(netdevs) - 1
@@ -99,7 +95,6 @@ def of_nodes(names: str | None, count: int) -> list[Shape]:
 
     Args:
         names: of shapes, with commas between them; None for plain nodes.
-        count: the number of nodes.
 
     Raises:
         UsageError: there is no such shape, or there are more shapes than nodes.

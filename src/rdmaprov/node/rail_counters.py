@@ -36,8 +36,6 @@ class RailCounters:
         number: the rail's, which the names of its counters begin with.
         fast: names of files by place (DIRECTORIES); these are in the attribute `fast`.
         slow: likewise.
-        ethtool: what of `ethtool -S` is read.
-        root: where sysfs is.
         packets: what of `ethtool -S` is read instead where RDMA is counted in packets.
 
     Attributes:

@@ -28,7 +28,6 @@ def change_points(values: Sequence[float], min_change: float = MIN_CHANGE) -> li
 
     Args:
         values: in the order of time, more than zero.
-        min_change: least relative difference of two levels.
     """
     if len(values) < 2 * _LEAST:
         return []
@@ -86,7 +85,6 @@ def best_cut(values: Sequence[float], least: int, weigh: Callable[[float], float
 
     Args:
         values: in the order of time.
-        least: values of a part.
         weigh: of a fall; what is largest is best. By default rises count like falls.
     """
     count, whole = len(values), sum(values)

@@ -62,10 +62,8 @@ def findings(
     """Return the counters that show more errors than a link may have.
 
     Args:
-        rails: what they counted.
         lossless: the priority on which PFC allows no loss at all, None if there is none.
         leaves: the leaf of each node for which it is known.
-        during: when that was, as a text has it.
     """
     here = list(local_findings(rails, lossless, during))
     # What a bad link loses, the senders at its other ends count.

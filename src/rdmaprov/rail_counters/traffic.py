@@ -33,7 +33,6 @@ class RailTraffic:
     """What one rail counted during a run.
 
     Args:
-        delta: each counter's growth.
         bits: that its line carried meanwhile at its rate, idle symbols too; 0 if not known.
     """
 
@@ -82,10 +81,6 @@ def balance(rails: Sequence[RailTraffic], due_bytes: int) -> Iterator[Finding]:
 
     A node whose rails sent nearly nothing used none of them: `volume` names it, and no rail is
     the odd one of what broadcasts and neighbours leave in the counters.
-
-    Args:
-        rails: of all nodes.
-        due_bytes: what each node had to send.
     """
     by_node: dict[str, list[RailTraffic]] = {}
     for each in rails:

@@ -52,7 +52,6 @@ class Pseudonyms:
 
     Args:
         document: the record, of which addresses and names are collected.
-        chance: chooses the bits.
     """
 
     def __init__(self, document: Mapping[str, Any], chance: random.Random | None = None) -> None:

@@ -34,11 +34,7 @@ class RecordError(UsageError):
 
 @dataclass(frozen=True)
 class NodeRecord:
-    """All that roles and suite read of a node.
-
-    Args:
-        document: what the file has.
-    """
+    """All that roles and suite read of a node."""
 
     document: Mapping[str, Any]
 
@@ -85,9 +81,6 @@ def new_document(
 
     Args:
         taken: the time, in ISO 8601.
-        variables: that the site sets for it.
-        readings: of the roles' plans, as a node says.
-        answers: to the suite's commands.
 
     Raises:
         OddAnswer: the readings are none.

@@ -92,11 +92,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 class Scrub:
-    """Takes secrets out of a node's texts; equal texts stay equal.
-
-    Args:
-        mask: hides the secrets of the site.
-    """
+    """Takes secrets out of a node's texts; equal texts stay equal."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask

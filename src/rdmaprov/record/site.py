@@ -33,7 +33,6 @@ def written_site(node: str, variables: Mapping[str, Any]) -> Iterator[Path]:
 
     Args:
         node: its name, for which a file of that name would not be safe to make.
-        variables: without templates.
     """
     with tempfile.TemporaryDirectory(prefix="rdmaprov-record-") as directory:
         site = Path(directory, "site")

@@ -35,7 +35,6 @@ class Journal:
     the identity, with its age, and when an earlier step is done again.
 
     Args:
-        directory: of the files.
         steps: that prove something, in their order.
         now: seconds since 1970.
     """
@@ -129,11 +128,6 @@ class Journal:
 
 
 def identity_of(values: Mapping[str, Any], machine: str) -> str:
-    """Return what proofs of a node hold for.
-
-    Args:
-        values: what the site wants of it.
-        machine: what tells the machine from another one.
-    """
+    """Return what proofs of a node hold for."""
     text = json.dumps([machine, dict(values)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

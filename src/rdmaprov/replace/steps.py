@@ -30,7 +30,6 @@ class Step:
     """A step before the return.
 
     Args:
-        name: as it is shown.
         act: does it on nodes; OK only if all of them passed.
     """
 
@@ -44,7 +43,6 @@ class Stopped:
 
     Args:
         step: that it stopped at; empty if all nodes are in service.
-        text: why, on one line.
     """
 
     code: ExitCode = ExitCode.OK
@@ -59,12 +57,8 @@ class Replacement:
     Args:
         looks: steps that are done each time, before the drain; they change nothing on nodes.
         proofs: by name in PROOFS, the steps whose success is kept.
-        journal: what was proven.
         wait_s: seconds to wait for jobs.
         take_over: replace the reason of who drained a node before.
-        tell: told what happens.
-        clock: how time passes.
-        verb: of the reasons.
     """
 
     nodes: tuple[str, ...]
@@ -185,13 +179,7 @@ class Replacement:
 def runs_elsewhere(
     found: Mapping[str, NodeStatus], verb: str, journal: Journal
 ) -> dict[str, StepOutcome]:
-    """Return the nodes that another run has, or had when it was killed.
-
-    Args:
-        found: what the scheduler has of each node.
-        verb: of our reasons.
-        journal: of our proofs.
-    """
+    """Return the nodes that another run has, or had when it was killed."""
     own = our_reason(in_progress(verb, journal))
     again = "It ends by itself, or was killed: then run it again where it ran, or"
     return {

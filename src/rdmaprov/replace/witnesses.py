@@ -17,12 +17,7 @@ LEAST = 2
 
 
 def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set[str]:
-    """Return the nodes that the last `accept` has nothing against, and whose last word is a pass.
-
-    Args:
-        nodes: names of those in question.
-        runs: where runs are kept.
-    """
+    """Return the nodes whose last word is a pass and that the last `accept` has nothing against."""
     good: set[str] = set()
     left = set(nodes)
     for path in sorted(runs.glob("*-accept*/results.json"), reverse=True):
@@ -57,7 +52,6 @@ def choose_witnesses(
 
     Args:
         candidates: nodes that are known good, in the site's order.
-        status: of the candidates.
         count: how many; None for one of each leaf, and LEAST at least.
     """
     leaves: dict[str, list[str]] = {}

@@ -70,7 +70,6 @@ def draw_svg(name: str, size: tuple[float, float], draw: Callable[[Axes], None])
     Args:
         name: of the picture, such that ids of several in a page differ.
         size: width and height, in inches of 72 units.
-        draw: draws into the axes.
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its cache directory
     try:

@@ -20,9 +20,7 @@ def grid(
     """Return the grid of a run.
 
     Args:
-        subject: what the columns are.
         cells: a node's cells, by its name.
-        words: the legend of the signs.
         together: the cells of the whole fleet; none if no finding concerns it.
     """
     groups_of: dict[tuple[Cell, ...], list[str]] = {}

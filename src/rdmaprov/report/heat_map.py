@@ -20,11 +20,8 @@ class HeatMap:
     """A rectangle of values.
 
     Args:
-        rows, columns: names of both.
         values: by place (row, column).
-        marked: places with a ring.
         down: the label of the rows, which are names of nodes then; else empty.
-        across: the label of the columns.
     """
 
     rows: tuple[str, ...]

@@ -22,10 +22,7 @@ class Message:
 
     Args:
         tone: BAD: failed; UNKNOWN: unknown; DUE: pending; IDLE: skipped.
-        where: the test, task or rail.
         node: its name; empty for the whole fleet.
-        text: what is wrong.
-        remedy: what to do.
     """
 
     tone: Tone

@@ -38,7 +38,6 @@ class Cell:
     """The state of one subject on a node.
 
     Args:
-        tone: its colour and sign.
         text: a short number beside the sign; may be empty.
         words: the same in words, for screen readers and the tooltip.
     """
@@ -69,7 +68,6 @@ class Grid:
     Args:
         subject: what a column is: subject, role or rail.
         rows: those with problems first.
-        words: the legend of the signs.
     """
 
     subject: str
@@ -84,12 +82,8 @@ class Issue:
 
     Args:
         tone: BAD: failed; UNKNOWN: unknown; DUE: pending.
-        where: the test, task or rail.
-        text: the first message.
-        remedy: what to do.
         label: the nodes' names, folded.
         nodes: their names; empty if it concerns the whole fleet.
-        messages: all different messages.
     """
 
     tone: Tone
@@ -123,13 +117,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot with its numbers.
-
-    Args:
-        name: its id in the page.
-        svg: an <svg> element; empty without matplotlib.
-        words: what it shows, for screen readers.
-    """
+    """A plot with its numbers."""
 
     name: str
     title: str

@@ -41,7 +41,6 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
     """Return the page of a run.
 
     Args:
-        data: results.json, as docs/results.schema.json describes it.
         run: the name of its directory, for commands that make the page again.
 
     Raises:

@@ -24,7 +24,6 @@ def find_run(named: str, runs: Path) -> Path:
 
     Args:
         named: its path, or its name in `runs`; empty for the newest.
-        runs: the directory of all runs.
 
     Raises:
         UsageError: there is no such run.

@@ -23,8 +23,6 @@ class LoadMatrix:
         loads: for each row and column the busiest cable against the mean of the cables of the
             switch below; None without a cable.
         totals: of each switch above: name, cables, flows, share.
-        rows_each: how many switches a row stands for.
-        columns_each: the same of a column.
         threshold: the load from which a cell has a ring.
     """
 

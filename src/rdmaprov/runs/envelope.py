@@ -70,11 +70,9 @@ def results_document(
     """Return the content of results.json.
 
     Args:
-        head: the request.
         ended: the end of the run, with its time zone.
         code: the exit code; its name is the verdict.
         nodes: the result of each, by name: `state`, or `findings` of accept.
-        more: the keys of this verb alone.
     """
     return {
         "schema": SCHEMA,

@@ -24,12 +24,7 @@ class NotWritten(RdmaprovError):
 
 
 def not_written(missed: Mapping[Path, OSError], then: str) -> NotWritten:
-    """Return the error for files that cannot be written.
-
-    Args:
-        missed: the first error of each file.
-        then: what to do when the cause is removed.
-    """
+    """Return the error for files that cannot be written."""
     by_reason: dict[str, list[str]] = {}
     for path, error in missed.items():
         by_reason.setdefault(error.strerror or str(error), []).append(str(path))
@@ -45,7 +40,6 @@ def write_whole(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> 
     A lone surrogate, which UTF-8 lacks, becomes an escape.
 
     Args:
-        text: its new content, or the parts of it.
         mode: its permissions, less the umask.
 
     Raises:
@@ -61,7 +55,6 @@ def write_bytes_whole(path: Path, parts: Iterable[bytes], *, mode: int = 0o600) 
     A link is not followed, and stays.
 
     Args:
-        parts: of its new content.
         mode: its permissions, less the umask.
 
     Raises:
@@ -107,7 +100,6 @@ def read_whole(path: Path, most_bytes: int) -> bytes:
 
     Args:
         path: the file, which may be a stranger's.
-        most_bytes: its largest size.
 
     Raises:
         FileNotFoundError: there is none.

@@ -28,7 +28,6 @@ class Word:
     Args:
         state: PASSED: a complete validate found nothing; FAILED; UNKNOWN: not all could be told;
             STALE: `apply` or `revert` may have changed the node.
-        run: the name of the run's directory.
         boot_id: of the node when the run ended; empty if it is not known.
         uptime_s: of the node when the run ended, s.
     """
@@ -44,10 +43,6 @@ def word_of(own: Mapping[str, Any], left_out: Collection[str] = ()) -> str:
 
     A run that passed and did not ask everything says nothing; one that failed says so whatever it
     left out. A record says nothing of the node as it is.
-
-    Args:
-        own: the node's entry in results.json.
-        left_out: what left checks out, of the same file.
     """
     if _RECORD in left_out:
         return ""
@@ -70,11 +65,6 @@ def last_words(site: Path, nodes: Collection[str], runs: Path = Path(RUNS)) -> d
 
     Runs are in the order of their names, which have the controller's time; those that saw a node
     in the same boot are in the order of its uptime.
-
-    Args:
-        site: the inventory directory.
-        nodes: their names.
-        runs: where runs are kept.
     """
     said: dict[str, list[Word]] = defaultdict(list)
     paths = (path for verb in ("validate", *_CHANGES) for path in runs.glob(f"*-{verb}*/{RESULTS}"))

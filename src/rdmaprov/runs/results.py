@@ -18,11 +18,7 @@ _MOST_PARTS = 1 << 22
 
 
 class NotRead(Exception):
-    """A run that cannot be read; the message says why, on one line.
-
-    Attributes:
-        is_newer: whether a newer rdmaprov wrote it.
-    """
+    """A run that cannot be read; the message says why, on one line."""
 
     def __init__(self, why: str, *, is_newer: bool = False) -> None:
         super().__init__(why)
@@ -71,9 +67,6 @@ def results_of(path: Path, site: Path) -> dict[str, Any] | None:
     """Return what a results.json has; None if it cannot be read, or is of another site.
 
     A run can have been interrupted, be of another version, or somebody's work.
-
-    Args:
-        site: the inventory directory.
     """
     try:
         data = load_results(path)

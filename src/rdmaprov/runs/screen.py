@@ -19,8 +19,6 @@ class Screen:
 
     Args:
         console: rich's, for the lines that stay; it respects NO_COLOR and TERM=dumb.
-        mask: hides secrets.
-        verbosity: how much to print.
     """
 
     def __init__(

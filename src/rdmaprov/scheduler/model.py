@@ -20,10 +20,8 @@ class NodeStatus:
 
     Args:
         word: the scheduler's own word for its state, for a message.
-        drains: whether it gets no new job.
         busy: whether a job has it, or still leaves it.
         idle: whether it could get a job now, and has none.
-        up: whether its daemon answers the scheduler.
         reason: why it drains or is down, empty without one.
         jobs: the numbers of its jobs, where the scheduler tells them.
     """

@@ -27,8 +27,6 @@ class OwnPrograms:
 
     Args:
         state: prints one of STATES, then the reason if there is one, on one line.
-        drain_words: has a node get no new job.
-        resume_words: returns it to service.
     """
 
     state: tuple[str, ...]

@@ -35,8 +35,6 @@ def ask(argv: Sequence[str], hint: str, absent: str = "") -> str:
     """Return what a program printed.
 
     Args:
-        argv: the program and its arguments.
-        hint: what to do if it fails.
         absent: what to do if it cannot be started; as `hint` if empty.
 
     Raises:

@@ -25,7 +25,6 @@ class StepOutcome:
     """How a request about a node ended.
 
     Args:
-        code: OK, or why not.
         text: what a person must know, on one line; empty if nothing.
     """
 
@@ -66,11 +65,8 @@ def take_out(
     """Drain nodes and wait until nothing runs on them; a job ends unharmed.
 
     Args:
-        why: the reason, without our mark.
         wait_s: seconds to wait for jobs.
         take_over: replace the reason of who drained a node before, and keep it in ours.
-        tell: told what is waited for.
-        clock: how time passes.
 
     Raises:
         SchedulerError: the scheduler does not answer; nodes may be drained, with our reason.
@@ -145,7 +141,6 @@ def give_back(
 
     Args:
         drained_by_us: whether we did; then Slurm may have written a reason of its own over ours.
-        clock: how time passes.
     """
     status = _settled(scheduler, node, lambda each: each.up, clock)
     if not status.drains and status.up:

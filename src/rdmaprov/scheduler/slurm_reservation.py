@@ -18,9 +18,6 @@ class SlurmReservation(Slurm):
     """Slurm, with none but the nodes of one reservation for idle.
 
     Nothing is held or released: the reservation is the site's, and stays.
-
-    Args:
-        name: of the reservation.
     """
 
     name: str

@@ -35,10 +35,6 @@ _SIGNS = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN", "!":
 def parse_nodes(text: str, nodes: Sequence[str]) -> dict[str, NodeStatus]:
     """Return the state of nodes from `scontrol -o show node`.
 
-    Args:
-        text: what it printed.
-        nodes: those that were asked for.
-
     Raises:
         SchedulerError: a node is missing, is there twice, or its line has no state.
     """

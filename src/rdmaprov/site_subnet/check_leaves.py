@@ -86,8 +86,6 @@ def spine_findings(
     """Yield the switches above the leaves that are missing or not in the plan.
 
     Args:
-        plan: of the site.
-        fabrics: that were read.
         is_partial: whether a rail has another subnet, in which its spines then are.
     """
     if not plan.spines:

@@ -21,10 +21,7 @@ def missing_findings(
     """Yield the rails that are not in the subnet: by switch, by node, then one by one.
 
     Args:
-        plan: of the site.
-        joined: what is there.
         leaves: on which switch each rail is expected, where that is known.
-        switches: the names of the switches that are there.
     """
     absent = _absent(plan, joined)
     if joined.nameless and absent:

@@ -22,7 +22,6 @@ class EngineLog:
 
     Args:
         engine: the routing engine of the last tables; empty if it is not known.
-        why: why it is not known.
         node: where the master runs; empty if it is no manager of the site.
     """
 
@@ -37,8 +36,6 @@ def engine_logs(
     """Return for each subnet what its master's log says; none if the site expects no engine.
 
     Args:
-        plan: of the site.
-        subnets: each judged alone.
         host_of: returns a node to ask; None for one that is not reached.
     """
     if not plan.engine:

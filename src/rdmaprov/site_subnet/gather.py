@@ -36,7 +36,6 @@ class Gathered:
         reader: the host that was asked; None if none has access.
         subnets: by the device that was asked through, empty for the tools' own choice.
         not_read: what no tool told, and which hosts have no access.
-        log: what the tools said beside their texts.
     """
 
     reader: FabricHost | None = None

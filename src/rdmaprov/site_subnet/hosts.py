@@ -52,12 +52,7 @@ class ThisMachine:
 
 
 class NodeOfSite:
-    """A node of the site.
-
-    Args:
-        name: the node's.
-        probe: reaches it.
-    """
+    """A node of the site."""
 
     def __init__(self, name: str, probe: Probe) -> None:
         self.name = name

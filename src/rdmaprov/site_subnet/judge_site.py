@@ -34,9 +34,6 @@ class SiteAssessment:
     """The judged subnets of a site.
 
     Args:
-        plan: of the site.
-        subnets: each judged alone.
-        joined: which port each rail is.
         findings: what is wrong before what is not verified.
     """
 
@@ -62,9 +59,6 @@ def judge_site(
     """Return what is wrong with the subnets of a site.
 
     Args:
-        plan: of the site.
-        subnets: each judged alone.
-        not_read: what no tool told.
         logs: what the master of each subnet says of its routing engine, if the site expects one.
         jobs: what sharp_hello told, if the site wants SHARP.
         tables: the partition keys of the rails for which the site names some.

@@ -39,11 +39,8 @@ def partition_tables(
     """Return the tables of all rails for which the site names partition keys.
 
     Args:
-        plan: of the site.
         subnets: each judged alone, by the device that it was read through; empty for the tool's
             own choice.
-        host: that they were read from.
-        log: gets what the tool said beside.
     """
     found = PartitionTables()
     if not any(rail.pkeys for rail in plan.rails):

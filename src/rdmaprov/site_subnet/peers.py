@@ -12,12 +12,7 @@ from rdmaprov.subnet.problem import at
 
 
 class SiteNames:
-    """Finds the rail that a problem of a subnet is about.
-
-    Args:
-        plan: of the site.
-        joined: what is there.
-    """
+    """Finds the rail that a problem of a subnet is about."""
 
     def __init__(self, plan: SubnetPlan, joined: Joined) -> None:
         self._hosts = {key: node for node in plan.nodes for key in host_keys(node)}
@@ -49,10 +44,7 @@ def findings_of_peers(
     """Yield what the fabric shows by comparison, where the plan has not judged it.
 
     Args:
-        problems: of the subnet.
-        names: of the site.
         leaves: the switch on which each rail is expected, where the plan knows it.
-        planned: what the comparison with the plan found.
     """
     slow = {(each.node, each.rail) for each in planned if each.kind == "subnet.rate" and each.node}
     for problem in problems:

@@ -19,7 +19,6 @@ class PlannedRail:
     """One rail of a node.
 
     Args:
-        node: the node's name.
         index: the rail's number, from 0.
         device: its RDMA device; empty if the site does not say it.
         leaf: the node description of its leaf; empty if the site does not say it.
@@ -50,9 +49,7 @@ class SubnetPlan:
         rails: of all nodes, in the order of the site.
         spines: names of the switches above the leaves; empty if the site does not say them.
         others: patterns of hosts that are no nodes of the site.
-        hosts: names of all hosts of the inventory.
         is_whole: whether the nodes are all nodes of the site.
-        sharp: whether the switches are to reduce.
         managers: the nodes that run a subnet manager, the master first; empty for a manager that
             is not the site's.
         beside: GUIDs of other managers that may be there.

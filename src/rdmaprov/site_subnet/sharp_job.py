@@ -40,7 +40,6 @@ class SharpJob:
     """What sharp_hello told on one port.
 
     Args:
-        host: where it ran.
         rail: the rail of the site; None where it took a port of its own choice.
         passed: whether the job was given and the barrier came back; None if that is not known.
         why: what it said if it did not pass.
@@ -60,8 +59,6 @@ def sharp_jobs(
     Args:
         plan: of the site; without SHARP in it, nothing runs.
         subnets: each judged alone; where no switch can reduce, nothing runs.
-        host: that the fabric was read from.
-        log: gets what the tool said.
     """
     fabrics = [each.fabric for each in subnets]
     if not plan.sharp or not any(fabric.aggregating for fabric in fabrics):

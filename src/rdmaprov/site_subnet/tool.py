@@ -29,8 +29,6 @@ class ToolOutput:
     """What a tool printed.
 
     Args:
-        text: its standard output.
-        errors: its standard error.
         rc: its exit code; None if it did not end in time, or was not started.
     """
 

@@ -35,14 +35,8 @@ class FatTree:
     """The switches and cables of one tree, or of several that are alike and separate.
 
     Args:
-        endpoints: ports of nodes.
         levels: of switches: 1 is a single switch.
-        leaves: switches that nodes are connected to.
-        spines: switches above leaves.
-        cores: switches above spines, with three levels.
         leaf: how a leaf divides its ports; a single switch has all of them down.
-        leaf_cables: between leaves and spines.
-        core_cables: between spines and cores.
     """
 
     endpoints: int
@@ -93,8 +87,6 @@ def fat_tree(endpoints: int, ports: int, oversubscription: Fraction) -> FatTree:
     """Return the tree of the fewest levels, then switches, then cables.
 
     Args:
-        endpoints: ports of nodes that it connects.
-        ports: of each switch.
         oversubscription: ports of a leaf to nodes, by those to spines; never exceeded.
 
     Raises:

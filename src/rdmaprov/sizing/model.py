@@ -43,7 +43,6 @@ class TrainedModel:
     """A model.
 
     Args:
-        parameters: its number of weights.
         dtype: of gradients, of weights that are gathered, and of activations; of DTYPES.
         layers: transformer layers; 0: not known.
         hidden: width of a layer's activations; 0: not known.
@@ -70,12 +69,8 @@ class Spread:
     """How a job is spread over GPUs, in Megatron's order: tensors, then data, then the pipeline.
 
     Args:
-        gpus: in all.
         gpus_per_node: that share NVLink.
-        rails: of a node.
         strategy: `ddp` reduces gradients, `fsdp` also shards and gathers weights.
-        tensor: GPUs that share each layer.
-        pipeline: stages of layers.
     """
 
     gpus: int
@@ -139,9 +134,6 @@ def step_seconds(model: TrainedModel, gpus: int, gpu: str, tokens: float, mfu: f
     """Return how long a step computes.
 
     Args:
-        model: that is trained.
-        gpus: that share it.
-        gpu: as nvidia-smi names it.
         tokens: of a step, of all replicas.
         mfu: model FLOP/s by the GPUs' peak.
 

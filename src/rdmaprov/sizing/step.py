@@ -17,9 +17,6 @@ class StepNeed:
     """A step by what it sends.
 
     Args:
-        flows: what it sends.
-        spread: over GPUs.
-        seconds: that it computes.
         link_gbps: line rate of a rail, in Gb/s.
     """
 

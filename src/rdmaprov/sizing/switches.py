@@ -24,8 +24,6 @@ class FleetPorts:
     """What a fabric must connect, and of what it is built.
 
     Args:
-        nodes: their number.
-        rails: ports of each node.
         link_gbps: of each port, in Gb/s.
         ports: of each switch, of the same rate.
         oversubscription: ports of a leaf to nodes, by those to spines.

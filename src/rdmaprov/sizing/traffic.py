@@ -21,11 +21,8 @@ class Flow:
     """What one part of a step sends.
 
     Args:
-        what: the part, in words.
-        gpu_bytes: that each GPU sends in a step.
         node_bytes: that the rails of a node send in a step, together.
         formula: how `gpu_bytes` follows, and from where.
-        hides: whether computation goes on meanwhile.
         last_share: of the bytes that no computation follows.
     """
 
@@ -41,8 +38,6 @@ def flows(model: TrainedModel, spread: Spread, tokens: float = 0.0) -> list[Flow
     """Return what a step sends.
 
     Args:
-        model: that is trained.
-        spread: over GPUs.
         tokens: of a step, of all replicas; 0: not known.
 
     Raises:

@@ -98,7 +98,6 @@ def balance_problems(
     by chance. The cost is that of the worst ring.
 
     Args:
-        fabric: the graph.
         tables: of `Loads.of_tables`.
         loads: by pattern.
         is_explained: wrong cables or lost routes were found, which make links downwards uneven.

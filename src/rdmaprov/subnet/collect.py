@@ -47,7 +47,6 @@ def collect(
 
     Args:
         directory: absent or empty.
-        run: returns what a command prints.
         port: options of each tool that name the port to ask through.
         wait: if given, the counters are read twice, with this in between.
 

@@ -51,12 +51,10 @@ class Assessment:
     """A judged subnet.
 
     Attributes:
-        fabric: the graph.
         loads: by pattern; empty without tables.
         loops: the credit loops; None without tables.
         lost_share: the share of an all-reduce's bandwidth that uneven routes cost, 0 to 1.
         problems: what is wrong before what is not verified.
-        managers: those that answered.
         knows_managers: whether the master was asked which others there are.
         routes: the ways of the tables; None without tables.
     """

@@ -18,9 +18,7 @@ class LevelLoad:
     """The links from the switches of one level to those of the next.
 
     Args:
-        pattern: whose flows are counted.
         below: the switches nearer to the HCAs, by name.
-        above: the switches at the other end.
         cables: for each switch above, how many links each switch below has to it.
         busiest: for each switch above, the flows on the busiest of these links, upwards.
         flows: for each switch above, the flows on all of them.

@@ -23,8 +23,6 @@ class Imbalance:
     """How uneven a pattern's flows are on the links of a switch.
 
     Attributes:
-        hop: the busiest link.
-        flows: on that link.
         fair: the flows that the busiest link of this switch has with the best routes.
     """
 

@@ -59,8 +59,6 @@ class Discovery:
     """What ibnetdiscover saw; every link once, and the ports without a link.
 
     Args:
-        cables: the links.
-        free: the ports without a link.
         is_cut: the text ends before all ports were listed.
     """
 

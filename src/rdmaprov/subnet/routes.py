@@ -37,7 +37,6 @@ class Routes:
     """The ways to each HCA, as the tables say.
 
     Args:
-        fabric: the graph.
         tables: by the switch's GUID; a switch without one is passed by no way.
     """
 

@@ -42,8 +42,6 @@ class CommonSettings:
         templates: `interface profile`s, by name, as the lines that they stand for.
         defaults: `interface defaults`.
         dscp_class: DSCP to traffic class, where it is written.
-        class_queue: traffic class to queue.
-        watchdog: of storms of pause.
         has_no_pfc: whether PFC is off for the whole switch.
         marks_buffer: whether ECN follows the buffer of the whole switch.
     """

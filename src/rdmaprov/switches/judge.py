@@ -39,9 +39,6 @@ class SwitchAssessment:
     """A judged switch.
 
     Args:
-        reading: what it says.
-        ports: the ports that were judged.
-        chosen: why these.
         problems: what is wrong, then what is not known, then notes; each with the ports that have
             it, none for what was not read.
         not_read: facts that no verdict needs and no answer has.

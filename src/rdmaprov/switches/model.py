@@ -40,11 +40,9 @@ class EcnCurve:
     """How a queue marks packets.
 
     Args:
-        is_on: whether it marks at all.
         least: length of the queue from which it marks.
         most: length from which it marks with `percent`.
         unit: of both, such as bytes or segments.
-        percent: the largest probability of a mark.
     """
 
     is_on: bool
@@ -80,13 +78,10 @@ class SwitchPort:
     """One port of a switch.
 
     Args:
-        name: as the switch has it.
-        description: that an operator wrote.
         neighbour: the host or switch at the other end, by LLDP or as it is configured.
         is_up: whether it has a link, or may have one.
         speed_gbps: its rate.
         mtu_bytes: the largest IP packet.
-        pfc_rx: priorities whose pause frames stop the port.
         pfc_tx: priorities for which the port sends pause frames.
         trusts_dscp: whether DSCP, rather than PCP, decides on the class of a packet.
         dscp_class: DSCP to class: a traffic class, or Cumulus' switch priority.
@@ -98,7 +93,6 @@ class SwitchPort:
         xoff_bytes: priority group to the fill from which it pauses, where that is a fixed number.
         ecn: by queue; a queue that is missing does not mark.
         shares: by queue.
-        watchdog: of storms of pause.
         drops: packets dropped so far, by what they are of.
         pauses_rx: pause frames received so far, by priority.
         pauses_tx: pause frames sent so far, by priority.

@@ -37,7 +37,6 @@ def of_port(
 
     Args:
         fact: of what, the finding's part; None of an answer that is not read.
-        seen: in words.
         remedy: what to type on the switch; empty if that is not known.
         proven: whether it is wrong; else it is not known, or a note.
         expected: in words; empty if nothing is expected.

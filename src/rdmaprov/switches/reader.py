@@ -16,8 +16,6 @@ class SwitchAsk:
 
     Args:
         command: the words that are typed on the switch.
-        tells: what it tells, in words.
-        facts: the kinds of what it tells.
     """
 
     command: str
@@ -30,9 +28,7 @@ class SwitchReader:
     """How a system is asked and read.
 
     Args:
-        system: whose answers it reads.
         asks: the commands whose answers it reads; none changes the switch.
-        knows: whether an answer is of this system.
         read: what such answers say, of a switch of this name.
     """
 

@@ -30,9 +30,7 @@ class SavedAnswer:
     """What one command printed.
 
     Args:
-        file: the name of its file.
         command: as it was typed, or as the file is named; empty if neither is there.
-        text: what it printed.
         document: the text as JSON, None if it is none.
     """
 

@@ -19,8 +19,6 @@ class TextTable:
 
     Args:
         title: the last line above it that stands alone, empty if there is none.
-        columns: the heads of its columns.
-        rows: cells without the blanks around them.
         indents: blanks before the first cell of each row.
     """
 

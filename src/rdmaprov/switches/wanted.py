@@ -35,16 +35,9 @@ class WantedSwitch:
 
     Args:
         pfc: priorities with PFC; none for lossy RoCE.
-        roce_dscp: DSCP of RoCE data.
-        roce_priority: its priority.
-        cnp_dscp: DSCP of congestion notification packets.
-        cnp_priority: their priority.
-        ecn: whether RoCE data is to be marked.
         trusts_dscp: whether DSCP is to decide on the class.
         mtu_bytes: the least MTU.
         link_gbps: the rate of rails; 0 if it is not known.
-        nodes: names of nodes.
-        is_site: whether a site says so.
     """
 
     pfc: frozenset[int]

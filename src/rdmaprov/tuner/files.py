@@ -29,8 +29,6 @@ def tuner_file(gains: Sequence[Gain], sizes: Sequence[int], nodes: int, ranks: i
     Args:
         gains: of single sizes; one at most for each.
         sizes: that were measured, in bytes, ascending.
-        nodes: of the fleet.
-        ranks: of the fleet.
     """
     if not gains:
         return ""

@@ -25,10 +25,8 @@ class TunePlan:
     """What is compared, and how sure a gain must be.
 
     Args:
-        settings: to compare with NCCL's defaults.
         sizes: of messages, in bytes.
         error: the probability that any gain at all is believed where there is none.
-        seed: of the order.
     """
 
     settings: tuple[NcclSetting, ...]
@@ -52,11 +50,8 @@ class GainTest:
     """What the measurements of a setting showed at a size.
 
     Args:
-        setting: against NCCL's defaults.
         size: of the messages, in bytes.
-        share: that it gained.
         least: that it gains at least; None if it was not chosen, so nothing was decided.
-        blocks: that this rests on.
         is_believed: whether the gain is beyond the noise and worthwhile.
     """
 
@@ -76,7 +71,6 @@ class TuneResult:
         of_sizes: gains of single sizes, for a tuner file.
         of_fleet: gains of the one setting for the whole fleet; none if there is no such.
         refused: settings that were dropped, with the reason.
-        jobs: that were measured.
         tests: what was compared: the gains that were decided on, then each other setting at the
             size where it gains most.
     """

@@ -42,12 +42,7 @@ Shares = Mapping[int, list[float]]
 
 @dataclass
 class Tuner:
-    """Performs a plan.
-
-    Args:
-        plan: what is compared.
-        measure: runs one job.
-    """
+    """Performs a plan."""
 
     plan: TunePlan
     measure: MeasureSetting

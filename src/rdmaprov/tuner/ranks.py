@@ -26,7 +26,6 @@ def lower_bound(values: Sequence[float], error: float) -> float:
     """Return what the centre is at least, except with this probability.
 
     Args:
-        values: independent of each other.
         error: the probability that the centre is less, such as 0.05.
 
     Returns:

@@ -32,11 +32,7 @@ class NcclSetting:
     """One setting.
 
     Args:
-        name: in a few words.
-        environment: of the ranks that measure it.
         algorithm: of a size, as NCCL_ALGO has it; empty for a setting of the whole fleet.
-        protocol: as NCCL_PROTO has it.
-        channels: as a tuner file has it.
     """
 
     name: str
@@ -91,8 +87,6 @@ def usual_settings(
 
     Args:
         rdma: whether nodes talk over RDMA, so that queue pairs and GPUDirect mean something.
-        nvls: whether the GPUs have NVLink SHARP.
-        channels: numbers of channels to try.
     """
     return (*(_of_fleet() if rdma else ()), *_buffers(), *_of_sizes(nvls, channels))
 

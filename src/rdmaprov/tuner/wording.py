@@ -33,7 +33,6 @@ def answer_lines(result: TuneResult, site_text: str) -> Iterator[str]:
     """Yield what to do, and why.
 
     Args:
-        result: of the plan.
         site_text: what to write into the site, empty if there is nothing.
     """
     for setting, why in result.refused.items():

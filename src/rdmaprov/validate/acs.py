@@ -14,9 +14,6 @@ from rdmaprov.validate.verdict import Setting
 def require_acs_redirect_off(host: Host, node: Node, bridges: Sequence[str]) -> None:
     """Fail for the first of these bridges that redirects traffic between its ports to the root.
 
-    Args:
-        bridges: PCI addresses.
-
     Raises:
         CouldNotTell: a bridge's configuration space cannot be read.
     """

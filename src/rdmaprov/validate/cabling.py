@@ -17,7 +17,6 @@ class CabledRail:
     """A rail, and the switch that it is cabled to.
 
     Args:
-        port: its first port.
         switch: as it announces itself; of a bond, those of all ports, with +.
     """
 
@@ -34,14 +33,7 @@ class CabledRail:
 
 @dataclass(frozen=True)
 class AstrayRail:
-    """A rail on another switch than comparable ones.
-
-    Args:
-        cabled: the rail.
-        seen: where it is, in words.
-        expected: where it should be.
-        why: how many others are there.
-    """
+    """A rail on another switch than comparable ones."""
 
     cabled: CabledRail
     seen: str

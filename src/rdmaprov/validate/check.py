@@ -58,9 +58,6 @@ class CheckFunction:
     """A test function, and what its checks share.
 
     Args:
-        arguments: what it asks for.
-        selection: the nodes.
-        marks: its own.
         live: whether its commands are all run anew.
         file: relative to pytest's root.
         line: counted from 0.

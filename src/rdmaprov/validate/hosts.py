@@ -20,7 +20,6 @@ class Hosts(Mapping[str, Host]):
     """Hosts by the names of their nodes.
 
     Args:
-        names: of the nodes, in the site's order.
         make: returns the host of a node, once for each.
     """
 

@@ -30,11 +30,7 @@ _TAGS = {Outcome.FAILED: "failure", Outcome.ERROR: "error", Outcome.SKIPPED: "sk
 
 
 class JUnit:
-    """A plugin that writes junit.xml, without secrets.
-
-    Args:
-        mask: the site's secrets.
-    """
+    """A plugin that writes junit.xml, without secrets."""
 
     def __init__(self, directory: RunDirectory, mask: Mask) -> None:
         self._directory, self._mask = directory, mask

@@ -20,13 +20,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class PortNeighbor:
-    """A port of a node, and what the switch at the other end announces.
-
-    Args:
-        netdev: its port.
-        seen: its neighbour.
-        around: where that was read.
-    """
+    """A port of a node, and what the switch at the other end announces."""
 
     node: Node
     netdev: str

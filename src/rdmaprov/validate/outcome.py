@@ -43,7 +43,6 @@ def one_line(found: pytest.ExceptionInfo[BaseException], line: str = "") -> Repr
     """Return an exception as one line for pytest's report and for its summary.
 
     Args:
-        found: the exception.
         line: what to say; empty for its own message.
     """
     line = line or first_line(found)

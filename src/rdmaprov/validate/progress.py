@@ -47,11 +47,7 @@ class _Kind:
 
 
 class Kinds:
-    """The checks that did not pass; it keeps their kinds, and not the checks.
-
-    Args:
-        names: of the selected nodes.
-    """
+    """The checks that did not pass; it keeps their kinds, and not the checks."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._total = len(names)
@@ -124,10 +120,8 @@ class Progress:
     """A plugin that shows the progress of a run, and groups what did not pass.
 
     Args:
-        config: of the run.
         moves: whether a moving line may replace pytest's dots.
         grouped: whether equal results of several nodes are printed once, at the end.
-        nodes: the nodes' names.
     """
 
     def __init__(

@@ -35,7 +35,6 @@ class CheckResult:
     Args:
         test: its name with what it was about, such as `test_mtu.py::test_rail_mtu[gpu07-rail3]`.
         node: the node's name; empty if it was about the fleet.
-        outcome: what became of it.
         message: why, on one line; empty if it passed.
         rail: the rail's number; None if it was about none.
         also: the other checks of the node without an answer, if it is unreachable: the reason is
@@ -67,9 +66,7 @@ class CheckResults:
     """Everything that a run found so far; a plugin of pytest's that hears each report.
 
     Args:
-        nodes: names of the site's nodes.
         selected: names of those that are to be judged; None for all.
-        asked: what it was to ask.
         stopped: why pytest ended the run early, as with -x; empty if it did not.
     """
 

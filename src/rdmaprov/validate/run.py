@@ -33,9 +33,7 @@ class ValidateRequest:
     """What a user asks for.
 
     Args:
-        limit: Ansible's pattern, if there is one.
         hosts: testinfra's host specifications, if there are any.
-        options: pytest's.
         passwords: the plugin's arguments that name files with passwords.
         waivers: the problems of the site that it accepts, for results.json.
     """
@@ -65,8 +63,6 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | No
     """Judge the nodes of a fleet; keep results.json, junit.xml and logs/pytest.log.
 
     Args:
-        request: what the user asks for.
-        mask: hides its secrets.
         probe: what asks the nodes; None for connections of their own.
 
     Raises:

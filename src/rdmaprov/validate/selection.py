@@ -52,7 +52,6 @@ class Selection:
 
     Args:
         fleet: the site; its nodes are the selected ones.
-        hosts: the nodes' testinfra hosts.
         probe: the connections; None if testinfra has its own.
     """
 
@@ -119,10 +118,7 @@ def select_hosts(
     with this machine's name; else about the site's one node.
 
     Args:
-        fleet: all of the site.
-        hosts: --hosts, with commas between specifications.
         options: testinfra's, such as ssh_config.
-        environment: returns this machine's name.
 
     Raises:
         UsageError: a specification belongs to no node, or two to the same one.

@@ -35,7 +35,6 @@ class Setting:
             "PFC is on for priority".
         variable: the site's variable that states it; empty for what is right on every node.
         where: the file or the command that it was read from.
-        truth: CONFIGURED, RUNNING or AFTER_REBOOT.
         fix: the command that repairs it; `rdmaprov apply` for this node if it is empty.
         look: the command that shows more, where no command repairs it.
     """

@@ -61,7 +61,6 @@ class CounterNames:
         at_s: when it was read, by the node's own clock.
         cpu_s: processor time of the program on the node so far.
         boot: the kernel's identity of this boot, empty if it has none.
-        keys: rail and name of each counter.
         counts: what they are at, None for each that cannot be read.
         devices: RDMA and network device of each rail, empty where there is none.
     """
@@ -82,7 +81,6 @@ class CounterSteps:
     Args:
         at_s: when they were read, by the node's own clock.
         cpu_s: processor time of the program on the node so far.
-        at: the places of those that changed.
         by: by how much, each; less than nothing if it fell.
         gone: the places of those that cannot be read.
     """
@@ -96,10 +94,6 @@ class CounterSteps:
 
 def parse_names(said: str, rails: int) -> CounterNames:
     """Return what a node has.
-
-    Args:
-        said: its answer to `open`.
-        rails: how many rails it was asked about.
 
     Raises:
         OddAnswer: it is not of the expected shape.
@@ -118,10 +112,6 @@ def parse_names(said: str, rails: int) -> CounterNames:
 
 def parse_steps(said: str, counters: int) -> CounterSteps:
     """Return what changed on a node.
-
-    Args:
-        said: its answer to `read`.
-        counters: how many counters it has.
 
     Raises:
         OddAnswer: it is not of the expected shape.

@@ -21,7 +21,6 @@ def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Fi
     """Yield the rails that carry less than 80 % of what the usual one of their node does.
 
     Args:
-        fleet: what was watched.
         explained: rails with another verdict, which a low rate follows from.
     """
     low: dict[Place, tuple[str, LowRail]] = {}

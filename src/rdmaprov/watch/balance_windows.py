@@ -23,8 +23,6 @@ class LowRail:
     """A rail in the windows in which it carried too little, in one direction.
 
     Attributes:
-        windows: how many.
-        moved: bytes in them.
         usual: what the usual rail of its node moved in them.
         run: how many of them were the last busy ones, without another one between.
     """
@@ -45,7 +43,6 @@ class BalanceWindows:
 
     Args:
         gbps: line rate of each rail, 0 if the site does not say it.
-        compute: whether collectives use it.
 
     Attributes:
         busy: in how many windows the node was busy.

@@ -72,12 +72,7 @@ class Collector:
 
     Args:
         accounts: by node.
-        connect: makes a connection.
         on_look: is called each second, with the seconds since the watch began.
-
-    Attributes:
-        seconds: how long it watched.
-        was_interrupted: whether a signal ended it.
     """
 
     def __init__(

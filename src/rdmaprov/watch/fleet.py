@@ -17,12 +17,7 @@ Place = tuple[str, int]  # a node and its rail
 
 @dataclass
 class WatchedFleet:
-    """The nodes of a watch.
-
-    Args:
-        nodes: by name, in the site's order.
-        seconds: how long they were watched.
-    """
+    """The nodes of a watch."""
 
     nodes: Mapping[str, NodeAccount]
     seconds: float = 0.0

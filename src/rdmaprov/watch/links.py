@@ -89,7 +89,6 @@ def losses(
     """Yield where packets are lost.
 
     Args:
-        fleet: what was watched.
         bad_links: rails whose links are at fault already; what they lose, others count, too.
         full: rails that are congested or pause their switch: what does not fit there is dropped.
     """

@@ -28,12 +28,7 @@ class NodeAccount:
     """A node since the watch began.
 
     Attributes:
-        node: as the site has it.
-        rails: one for each of the site's.
-        devices: RDMA and network device of each rail.
-        totals: how much each counter grew.
         levels: what each is at, None for one that could not be read yet.
-        gone: those that cannot be read now.
         missing: what no counter of it says, in words.
         unfit: why nothing is read of a rail, by its number.
         may_stop: counters that stop at their largest value.
@@ -42,7 +37,6 @@ class NodeAccount:
         gaps: from when to when it did not answer.
         lost: why it does not answer now; None while it does.
         cpu_s: processor time that reading took on the node.
-        answers: how many there were.
         heard_s: when the last one came, since the watch began.
     """
 
@@ -82,7 +76,6 @@ class NodeAccount:
         """Take in what there is; after a gap without a reboot, also what was counted meanwhile.
 
         Args:
-            names: the node's answer.
             now_s: since the watch began.
         """
         is_again = bool(self.answers)
@@ -122,7 +115,6 @@ class NodeAccount:
         """Take in what changed since the answer before.
 
         Args:
-            steps: the node's answer.
             now_s: since the watch began.
 
         Raises:

@@ -128,9 +128,7 @@ def victims(
     """Yield the rails that are paused without a part in it, by what pauses them.
 
     Args:
-        fleet: what was watched.
         sources: the rails that pause a switch or are congested.
-        are_marks: whether any packet was marked.
     """
     accused = {place for place, _ in sources}
     by_rail: dict[int, list[Place]] = defaultdict(list)

@@ -22,7 +22,6 @@ class SentRdma:
 
     Args:
         unit: what is counted, bytes or packets.
-        rdma: how much of RDMA.
         by_priority: how much of anything, by priority.
     """
 
@@ -60,7 +59,6 @@ class PriorityWindows:
 
     Args:
         wanted: the priority of RDMA, None if there is none.
-        rails: how many there are.
 
     Attributes:
         wrong: what a rail sent in the last two windows in a row in which it was wrong.

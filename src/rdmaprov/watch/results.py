@@ -33,13 +33,7 @@ UNCOMPARED = Finding(
 
 @dataclass(frozen=True)
 class WatchResult:
-    """What a watch found.
-
-    Args:
-        fleet: what was read.
-        verdicts: of the whole time.
-        was_interrupted: whether a signal ended it.
-    """
+    """What a watch found."""
 
     fleet: WatchedFleet
     verdicts: Sequence[Finding]

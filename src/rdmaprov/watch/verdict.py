@@ -46,12 +46,7 @@ def word(found: Finding) -> str:
 
 
 def finding_lines(findings: Sequence[Finding], rest: str) -> Iterator[tuple[Finding, str]]:
-    """Yield findings with their lines; of many of one kind the first ones, then who the others are.
-
-    Args:
-        findings: in their order.
-        rest: where all of them are.
-    """
+    """Yield findings with their lines; of many of one kind the first, then who the others are."""
     words = [word(each) for each in findings]
     counts, shown = Counter(words), Counter[str]()
     for each, own in zip(findings, words, strict=True):

@@ -8,14 +8,7 @@ from .values import Values, Wrong
 
 
 class AllReduce:
-    """A sum of all ranks, on all ranks.
-
-    Args:
-        group: the communicator.
-        values: what ranks give.
-        count: elements of the larger buffer.
-        dtype: of the elements.
-    """
+    """A sum of all ranks, on all ranks."""
 
     places: tuple[bool, ...] = (True, False)  # in place, and not
     hops = 2  # how often a ring sends the message, less the own share

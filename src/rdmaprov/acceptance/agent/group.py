@@ -20,7 +20,6 @@ class RankCommunicator:
     """What ranks run collectives on.
 
     Args:
-        handle: torch's group.
         name: the same on all of its ranks, and of no other communicator.
 
     Attributes:
@@ -40,12 +39,6 @@ class RankGroup:
 
     What the first rank decides goes through the rendezvous' store, not over the group: it is the
     same for all, whatever the fabric under test does to it.
-
-    Args:
-        process: this rank.
-        task: as it was read.
-        index: number of the group in its task.
-        communicator: of its ranks.
     """
 
     def __init__(

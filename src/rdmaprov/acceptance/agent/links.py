@@ -36,11 +36,7 @@ def moved_bytes(before: dict[str, int]) -> dict[str, int]:
 
 
 class LinkCounter:
-    """What this process's TCP connections from an address count, since the last look.
-
-    Args:
-        address: of the rail under test.
-    """
+    """What this process's TCP connections from an address count, since the last look."""
 
     def __init__(self, address: str) -> None:
         self._address = address

@@ -28,8 +28,6 @@ def summand(rank: Any, index: Any, ranks: int, salt: int) -> Any:
     Args:
         rank: in its group; a number or a tensor.
         index: of the element, less than PERIOD; a number or a tensor.
-        ranks: of the group.
-        salt: any number that all ranks have.
     """
     is_active = (rank - ACTIVE * (index + salt)) % ranks < ACTIVE
     return (1 + (7919 * index + 104729 * rank) % SPAN) * is_active

@@ -51,7 +51,6 @@ class Watch:
     """The step that this rank is in, for others to see; a step that lasts too long ends the rank.
 
     Attributes:
-        name: of the phase.
         entered: how many collectives were begun on the communicator that it is at.
         evidence: reports what may explain the cause, before the rank is ended.
         uses_nccl: whether NCCL can be asked who is late, too.

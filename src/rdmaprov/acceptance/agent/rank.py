@@ -16,12 +16,7 @@ _SLOWER = 3  # times as long as this rank's import may another's take
 
 
 class RankProcess:
-    """A process, the store by which ranks meet, and its communicators.
-
-    Args:
-        plan: what is the same for all tasks.
-        watch: what it is at.
-    """
+    """A process, the store by which ranks meet, and its communicators."""
 
     def __init__(self, plan: dict[str, Any], watch: Watch) -> None:
         begin = time.monotonic()

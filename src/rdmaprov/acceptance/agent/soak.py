@@ -22,9 +22,6 @@ class Soak:
     Random data are whole numbers whose sum over all ranks float32 has exactly. So the result of an
     iteration is the same as that of the one before, in any order of adding, and a sum over its bits
     shows one that is not. The last iteration of each interval has exact values, and is verified.
-
-    Args:
-        group: under test.
     """
 
     def __init__(self, group: RankGroup) -> None:

@@ -24,7 +24,6 @@ def run_ranks(path: Path, command: Sequence[str]) -> int:
     Once one has failed, the others are ended: what they wait for will not come.
 
     Args:
-        path: of the plan.
         command: of a rank, without its number on the node.
     """
     plan = json.loads(path.read_text())["ranks"]

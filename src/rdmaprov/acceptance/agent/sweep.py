@@ -12,11 +12,7 @@ from .senders import find_wrong_ranks
 
 
 class Sweep:
-    """The sizes of a task, the largest first: if time runs out, it is small ones that are missing.
-
-    Args:
-        group: under test.
-    """
+    """The sizes of a task, the largest first: if time runs out, small ones are missing."""
 
     def __init__(self, group: RankGroup) -> None:
         self._group, self._task = group, group.task

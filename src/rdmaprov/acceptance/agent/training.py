@@ -81,11 +81,7 @@ def _import_rest() -> None:
 
 
 class TrainingRun:
-    """The steps of one task.
-
-    Args:
-        group: that trains together.
-    """
+    """The steps of one task."""
 
     def __init__(self, group: RankGroup) -> None:
         self._group, self._sizes = group, group.task["work"]

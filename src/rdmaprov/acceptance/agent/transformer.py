@@ -16,13 +16,7 @@ WIDER = 4  # the inner network of a block, by its width
 
 
 class TransformerBlock(nn.Module):  # type: ignore[misc]
-    """Attention and a network, each with its norm and a residual.
-
-    Args:
-        hidden: width.
-        heads: of the attention.
-        kind: dtype and device of the weights.
-    """
+    """Attention and a network, each with its norm and a residual."""
 
     def __init__(self, hidden: int, heads: int, kind: dict[str, Any]) -> None:
         super().__init__()
@@ -49,7 +43,6 @@ class Transformer(nn.Module):  # type: ignore[misc]
 
     Args:
         sizes: `hidden`, `layers`, `heads`, `vocabulary` and `dtype`.
-        device: of the weights.
     """
 
     def __init__(self, sizes: dict[str, Any], device: Any) -> None:
@@ -76,9 +69,7 @@ def parallel(model: Any, strategy: str, group: Any, sizes: dict[str, Any], local
     """Return the model as ranks train it together.
 
     Args:
-        model: with the same sizes on each rank.
         strategy: `ddp` or `fsdp`.
-        group: torch's process group.
         sizes: with `bucket_bytes`.
         local: the GPU's number; -1 without one.
     """

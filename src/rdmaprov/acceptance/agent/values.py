@@ -13,13 +13,7 @@ NONE_WRONG: Wrong = (0, -1, 0.0, 0.0)
 
 
 class Values:
-    """The values of one rank in a group.
-
-    Args:
-        rank: in the group.
-        ranks: of the group.
-        device: of the tensors.
-    """
+    """The values of one rank in a group."""
 
     def __init__(self, torch: Any, rank: int, ranks: int, device: Any) -> None:
         self._torch, self._device = torch, device
@@ -50,8 +44,6 @@ class Values:
 
         Args:
             blocks: a row of each rank from `first` on.
-            first: a rank.
-            start: the element that each row begins with.
         """
         rows, columns = blocks.shape
         ranks = self._range(first, rows)[:, None]

@@ -44,7 +44,6 @@ def program_command(name: str, document: Document, limit_s: float, mark: str = "
 
     Args:
         name: the program's, such as `reader`.
-        document: what it reads behind its own source.
         limit_s: seconds it may take.
         mark: its argument, by which its process can be found.
     """

@@ -185,12 +185,7 @@ def path_survey(rails: int, programs: tuple[str, ...]) -> Check:
 
 
 def path_step(ids: frozenset[int], is_over: bool) -> Check:
-    """Check what came of a step: each of these perftests once.
-
-    Args:
-        ids: their numbers.
-        is_over: whether each of them has ended.
-    """
+    """Check what came of a step: each of these perftests once."""
     check = list_of(_PERFTEST_END if is_over else _PERFTEST_STATE, len(ids), least=len(ids))
 
     def checked(value: object) -> str | None:

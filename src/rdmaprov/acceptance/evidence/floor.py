@@ -36,9 +36,6 @@ def judge(
     """Return the judgement of the fleet's largest message by the floor, and what is wrong.
 
     Args:
-        site: what is known.
-        ran: the run of all nodes.
-        choices: the algorithms that NCCL took in it.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
     """
     fabric = fabric_of(site, ran, intra_node_gb_s)

@@ -30,10 +30,6 @@ def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
     """Yield what differs between the transport in NCCL's logs and the site, each with its node.
 
     Of a node without a log nothing is known, and its rails are not accused.
-
-    Args:
-        site: what is known.
-        logs: those of the run.
     """
     if not logs.nodes:
         yield Finding("nccl.log", "the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
@@ -68,9 +64,7 @@ def judge_counters(
     """Return the traffic of the rails, and what is wrong with it.
 
     Args:
-        site: what is known.
         before: what the reader returned before the run, by node.
-        after: the same after it.
         due_bytes: what each node had to send; 0 if RDMA moved nothing.
         own: processes of the run that could not be ended, by node.
     """
@@ -136,10 +130,6 @@ def compare_with_history(
     """Return a note if the fleet reaches less than it did, and add the result to its history.
 
     Args:
-        site: what is known.
-        ran: a run that ended well.
-        choices: the algorithms that NCCL took in it.
-        path: the fleet's history.
         time: when it ran, ISO 8601.
     """
     row = fleet_floor.fleet_row(ran)

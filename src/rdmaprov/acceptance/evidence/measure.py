@@ -23,15 +23,12 @@ class SweepRow:
     """One size of a group's sweep.
 
     Args:
-        bytes: of the message.
         in_place: whether the result overwrites what a rank gave.
         count: timed iterations.
         median_us: the median time of the slowest rank.
         p99_us: the 99th percentile of the slowest rank.
         best_us: the least time, of the rank for which that is longest.
-        group: its number in the task.
         collective: such as `all_reduce`.
-        ranks: of the group.
     """
 
     plane: str
@@ -74,7 +71,6 @@ def rows(ran: JobRun, first: int = 0) -> list[SweepRow]:
     """Return the sweeps, without sizes that not all ranks of a group reported.
 
     Args:
-        ran: whose ranks reported.
         first: the number of the first event that is read.
     """
     said: dict[tuple[int, int, int, bool], list[RankEvent]] = defaultdict(list)
@@ -172,7 +168,6 @@ class SoakPoint:
     """One interval of a group's soak.
 
     Args:
-        group: its number in the task.
         median_us: the median time of an iteration, of the slowest node.
         max_us: the longest one.
     """

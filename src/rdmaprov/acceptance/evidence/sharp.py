@@ -27,9 +27,6 @@ def judge_sharp(
     """Return what is wrong with SHARP where the site wants it, and notes if it was used.
 
     Args:
-        site: the nodes that took part.
-        ran: the run of all nodes.
-        matrix: what NCCL wrote.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node; 0: not known.
     """
     wanted = any(node.get("fabric_sharp") == "wanted" for node in site.nodes)

@@ -20,10 +20,6 @@ def judge_tuner(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
 
     NCCL keeps its own tuner if it cannot load a plugin, and the example plugin runs without
     lines if it cannot read its file.
-
-    Args:
-        site: what is known.
-        logs: NCCL's, of a run of all nodes.
     """
     by_host: dict[str, list[Process]] = {}
     for process in logs.matrix.processes:

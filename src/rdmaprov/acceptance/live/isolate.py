@@ -33,8 +33,6 @@ def compare_pairs(live: LiveRanks, site: GateSite, rounds: int) -> list[FaultyPa
     """Return what is at fault, by pairs of nodes that measure side by side.
 
     Args:
-        live: ranks that wait.
-        site: the nodes that take part.
         rounds: of pairs, before anything is asked about one that is slow.
     """
     share = BAD_SHARE if site.backend == "nccl" else GLOO_BAD_SHARE

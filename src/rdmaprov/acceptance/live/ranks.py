@@ -36,13 +36,9 @@ class LiveRanks:
 
     Args:
         site: what is known of the nodes; each is in the session, if only to wait.
-        runner: starts ranks.
         stage: the name of the stage, as the ranks' events have it.
 
     Attributes:
-        lost: nodes that failed.
-        findings: why.
-        runs: all sessions so far.
         rates: what groups reached, in GB/s, by plane; of all rounds.
     """
 

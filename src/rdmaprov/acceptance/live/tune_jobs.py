@@ -32,7 +32,6 @@ def ready_site(
     """Return what is known of the nodes, the backend, and what keeps them from a measurement.
 
     Args:
-        connection: to the nodes.
         nodes: two or more, in the site's order.
         backend: as `accept --backend` has it.
     """
@@ -63,7 +62,6 @@ class TuneJobs:
     """Measures settings on a site.
 
     Args:
-        site: what is known of the nodes.
         run: runs jobs side by side, as a JobRunner does.
         sizes: of messages, in bytes, ascending.
         on_trial: is called with each setting and what its job measured.

@@ -39,7 +39,6 @@ def site_ceilings(nodes: Sequence[Node], slots: Slots) -> SiteCeilings:
     """Return what the paths between nodes carry at most.
 
     Args:
-        nodes: that take part, as the site has them.
         slots: what the slots of each rail can carry, where that is known.
     """
     wires: dict[tuple[str, int], Wire] = {}

@@ -16,9 +16,6 @@ def paths_as_data(
 
     Args:
         nodes: names, in the site's order.
-        bandwidth: what was measured.
-        latency: the same of latency.
-        expected: what a path must reach, and why.
     """
     limits = {bandwidth.limit(path) for path in bandwidth.samples} or {bandwidth.share}
     number = {name: place for place, name in enumerate(nodes)}

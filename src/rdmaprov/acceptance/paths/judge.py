@@ -45,7 +45,6 @@ class Side:
     """The node at one end of a bad direction that is at fault for it.
 
     Args:
-        ends: one such direction.
         does: what it does badly, such as `sends`.
         sure: whether other directions rule out the other end.
     """

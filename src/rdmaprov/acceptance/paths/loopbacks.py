@@ -30,8 +30,6 @@ class HostCell:
     """A loopback of one rail through one memory.
 
     Args:
-        test: that measures it.
-        place: where the memory is.
         ceiling: what it can reach; None where no floor applies: Soft-RoCE, or unknown links.
         cause: what of its PCI path is not as it can be; empty if nothing is.
     """

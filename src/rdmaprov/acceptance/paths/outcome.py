@@ -28,11 +28,8 @@ def outcome(
     """Return the result of a test.
 
     Args:
-        test: that was run.
         client: how the client ended; None if it was not started, or its node is lost.
         server: how the server ended; None likewise.
-        listened: whether the server listened.
-        lost: why one of their nodes is lost.
         mtu: bytes of RDMA's MTU that the path must have; 0 for any.
     """
     if client is not None and client["rc"] == 0:

@@ -37,13 +37,7 @@ _CLOCK_TRIES = 3
 
 
 class PathTests(PathMeasurer):
-    """Runs tests side by side: servers first, and clients when all servers of the round listen.
-
-    Args:
-        session: runners on the nodes.
-        surveys: what each node has.
-        settings: of the run.
-    """
+    """Runs tests side by side: servers first, and clients when all servers of the round listen."""
 
     def __init__(
         self, session: PathSession, surveys: Mapping[str, NodeSurvey], settings: Settings
@@ -189,9 +183,7 @@ def open_path_tests(
     """Provide tests of paths; with the context, everything of them ends on the nodes.
 
     Args:
-        connection: to the nodes.
         surveys: what each node has; runners start on those with a perftest and a rail.
-        settings: of the run.
     """
     session = PathSession(connection)
     able = [name for name, each in surveys.items() if each.abilities and each.ports]

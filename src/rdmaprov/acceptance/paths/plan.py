@@ -19,7 +19,6 @@ class PathOptions:
 
     Args:
         matchings: how many, or 0 for all pairs.
-        seed: of the choice of pairs.
         slots: what the slots of each rail can carry, where that is known.
         is_software: whether the rails are Soft-RoCE: one at a time, without a floor and latency.
     """
@@ -35,10 +34,7 @@ class PathPlan:
     """Which paths of a fleet are tested.
 
     Args:
-        names: of the nodes.
         leaf_of: the leaf of each node; empty where the site states none.
-        few: matchings in which leaves mix.
-        seed: of the choice.
     """
 
     names: tuple[str, ...]

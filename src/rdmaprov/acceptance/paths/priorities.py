@@ -24,9 +24,7 @@ def judge_priorities(
     another priority classifies packets wrongly, or a switch changed them.
 
     Args:
-        nodes: of RoCE, that took part.
         before: what the reader returned before the tests, by node.
-        after: the same after them.
     """
     moved = {
         node.name: rail_traffic(node, before[node.name], after[node.name])

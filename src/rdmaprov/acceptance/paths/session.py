@@ -57,7 +57,6 @@ class PathSession:
         """Start the runners.
 
         Args:
-            names: of the nodes.
             limit_s: seconds after which they end by themselves.
         """
         run_id = secrets.token_hex(6)

@@ -38,7 +38,6 @@ class NodeSurvey:
         abilities: of each perftest that is installed, by program.
         ports: by rail; those that perftest can use.
         said: the answer, for those who judge the paths of PCI.
-        why: why it said nothing.
     """
 
     address: str = ""
@@ -75,12 +74,7 @@ def software_settings(settings: Settings) -> Settings:
 
 
 def survey_nodes(connection: Nodes, site: GateSite) -> dict[str, NodeSurvey]:
-    """Return what each node has; one that does not answer has nothing.
-
-    Args:
-        connection: to the nodes.
-        site: after the preflight.
-    """
+    """Return what each node has; one that does not answer has nothing."""
     asked = {node.name: node for node in site.nodes}
     answers = ask_each(
         connection,

@@ -58,8 +58,6 @@ class NodeDigest:
         clock_step_s: how far its clock was set meanwhile.
         longest_s: the longest that reading took once.
         cpu_share: of one core, that sampling cost.
-        rails: in their order.
-        events: what happened on them.
     """
 
     node: str
@@ -80,10 +78,7 @@ def digest_samples(
     """Return what is kept of a node's samples.
 
     Args:
-        data: what its sampler wrote.
-        rails: how many rails it was asked about.
         together: whether the ranks used all rails at the same time.
-        most_bins: how many bins the time may have.
 
     Raises:
         OddAnswer: it is not what a sampler writes.
@@ -154,7 +149,6 @@ def bin_edges(
     Args:
         ends_s: of the rows, the first of which begins at time 0.
         offset: where time 0 is in the first bin, in seconds.
-        step: how long a bin is.
         bins: how many there are; those that end after the last row are left out.
     """
     found, row, begin = [], 0, 0.0

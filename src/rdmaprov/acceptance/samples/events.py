@@ -59,9 +59,6 @@ def rail_events(
     """Yield what happened on the rails of a node.
 
     Args:
-        node: its samples.
-        tracks: the rails that have counters of bytes.
-        rails: how many rails there are.
         together: whether the ranks used all rails at the same time.
     """
     for rail in range(rails):

@@ -56,7 +56,6 @@ def collect_samples(
 
     Args:
         files: what each node's sampler wrote; empty if it wrote nothing.
-        rails: how many rails each has.
         together: whether the ranks used all rails at the same time.
     """
     found: list[NodeDigest] = []

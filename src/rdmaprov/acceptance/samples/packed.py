@@ -48,7 +48,6 @@ class SampleTable:
         every_s: seconds from one row to the next, as intended.
         ends_s: when each row ends, in seconds since the sampler began.
         grown: how much a counter grew in each row, by rail and name.
-        still: counters that never grew.
     """
 
     every_s: float
@@ -97,10 +96,6 @@ class NodeSamples:
 
 def parse_samples(data: bytes, rails: int) -> NodeSamples:
     """Return what a sampler wrote.
-
-    Args:
-        data: its file.
-        rails: how many rails it was asked about.
 
     Raises:
         OddAnswer: it is too large, or not of the expected shape.

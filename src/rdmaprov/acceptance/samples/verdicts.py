@@ -96,7 +96,6 @@ def findings(fleet: FleetSamples, steady: bool = False) -> list[Finding]:
     """Return what is wrong with rails, with times.
 
     Args:
-        fleet: what samplers saw.
         steady: whether the ranks did the same all the time, as in a soak.
     """
     lost = [(node, each) for node in fleet.nodes for each in node.events if each.kind == "link"]
@@ -187,7 +186,6 @@ def notes(fleet: FleetSamples, hung: bool = False) -> Iterator[str]:
     """Yield what is no fault by itself.
 
     Args:
-        fleet: what samplers saw.
         hung: whether the run ended because nothing moved any more.
     """
     if fleet.missing:

@@ -46,9 +46,6 @@ def again_job(site: GateSite, options: Options, plane: str, sizes: int, after: i
     """Return the job of all nodes once more, in another environment: its largest sizes alone.
 
     Args:
-        site: with that environment.
-        options: what is asked for.
-        sizes: how many.
         after: the how many-th job it can be after the first one, whose port may still be in
             TIME_WAIT; a site that has one port for all keeps it.
     """
@@ -87,11 +84,7 @@ def collect_evidence(
     """Add what the run of all nodes showed to the result.
 
     Args:
-        result: with the run.
-        site: the nodes that took part.
         before: the rails' counters before the run, by node.
-        after: the same after it.
-        keep: writes a file of evidence.
         history: the file with what the fleet has reached before.
     """
     assert result.ran is not None  # noqa: S101 - it has just run

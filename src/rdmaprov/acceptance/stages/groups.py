@@ -133,9 +133,7 @@ def compare_groups(
 
     Args:
         measure: returns what groups reach side by side, GB/s.
-        groups: of equal size.
         kind: of the groups, as a word for a person.
-        site: what is known of the nodes.
     """
     if len(groups) < 2:
         return []

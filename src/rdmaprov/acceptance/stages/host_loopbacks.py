@@ -37,14 +37,7 @@ def add_host_paths(
     site: GateSite,
     keep: Callable[[str, str], object] = lambda *_: None,
 ) -> None:
-    """Test the loopbacks of all nodes, and add what came of them to the stage's report.
-
-    Args:
-        report: of the stage.
-        connection: to the nodes.
-        site: what is known of them.
-        keep: writes a file of evidence.
-    """
+    """Test the loopbacks of all nodes, and add what came of them to the stage's report."""
     surveys = survey_nodes(connection, site)
     able = {n: each for n, each in surveys.items() if each.abilities and each.ports}
     cells = {name: host_cells(name, survey) for name, survey in able.items()}

@@ -20,13 +20,7 @@ LOG = "samples.jsonl"
 def judge_samples(
     result: GateResult, site: GateSite, keep: Callable[[str, str], Path | None]
 ) -> None:
-    """Add what samplers saw of a run to its result, and keep the rates of all rails.
-
-    Args:
-        result: with the run.
-        site: the nodes that took part.
-        keep: writes a file of evidence.
-    """
+    """Add what samplers saw of a run to its result, and keep the rates of all rails."""
     ran = result.ran
     fleet = result.samples = fleet_samples(site, ran) if ran else None
     if ran is None or fleet is None:

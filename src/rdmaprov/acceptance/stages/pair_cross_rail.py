@@ -26,9 +26,6 @@ def add_cross_rail_paths(
 
     Args:
         stage: its report; what it names already is not named again.
-        within: what paths reach that stay on their rail.
-        plan: of the paths.
-        measurer: runs the tests.
         size: bytes of a message.
     """
     others = len(plan.rails) - 1

@@ -40,10 +40,6 @@ def add_gpu_paths(
 
     Args:
         stage: its report; what it names already is not named again.
-        host: what the same paths reach between host memories.
-        plan: of the paths.
-        measurer: runs the tests.
-        memory: of the GPU near each port.
         way: by which GPU memory is reached, in words.
     """
     gpu = PathMatrix(plan.leaf_of, host.ceiling, across=host.across)

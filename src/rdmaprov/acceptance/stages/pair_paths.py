@@ -44,14 +44,7 @@ _MOST_UNKNOWN = 16
 
 @dataclass(frozen=True)
 class PathReport:
-    """What a stage of paths found.
-
-    Args:
-        stage: its report.
-        bandwidth: what was measured.
-        latency: the same of latency.
-        expected: what a path must reach, and why.
-    """
+    """What a stage of paths found."""
 
     stage: StageReport
     bandwidth: PathMatrix
@@ -66,8 +59,6 @@ def run_paths(
 
     Args:
         nodes: two or more that take part, as the site has them.
-        measurer: runs the tests.
-        options: how.
     """
     asked = options or PathOptions()
     plan = plan_paths(nodes, asked)

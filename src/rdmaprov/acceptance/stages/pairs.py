@@ -36,9 +36,6 @@ def run_site_pairs(
     """Test paths over RDMA, and then collectives of two nodes without those at fault.
 
     Args:
-        connection: to the nodes.
-        site: those that take part.
-        options: what is asked for.
         open_live: returns the ranks of nodes that wait for tasks.
     """
     paths = measure_site_paths(connection, site, options)
@@ -69,8 +66,6 @@ def measure_site_paths(connection: Nodes, site: GateSite, options: Options) -> P
     A node can if it has perftest and a rail. Soft-RoCE is tested where no node has anything else.
 
     Args:
-        connection: to the nodes.
-        site: those that take part.
         options: whether to test all pairs, and paths between rails.
     """
     surveys = survey_nodes(connection, site)

@@ -24,9 +24,6 @@ def run_preflight(
 
     Args:
         result: gets what nodes say of themselves, and the backend.
-        connection: runs commands on nodes.
-        nodes: those that take part.
-        options: what is asked for.
     """
     facts, backend, found = readings.read_facts(connection, nodes, options.backend)
     result.facts, result.backend = facts, backend

@@ -36,8 +36,6 @@ class Outputs:
     """Where lines and evidence go.
 
     Args:
-        on_stage: is called with a line.
-        keep: writes a file of evidence.
         history: the file with what the fleet has reached before.
     """
 
@@ -75,12 +73,6 @@ def prove_rails(
 
     Args:
         result: with the first run; gets the second one.
-        site: all nodes, without NVLink between them.
-        runner: starts ranks.
-        connection: runs commands on nodes.
-        options: what is asked for.
-        outputs: where lines and evidence go.
-        known: what the first run showed.
     """
     job = rails_job(site, options)
     outputs.on_stage(stages_fleet.fleet_line(job, options.limit_s or job.limit_s()))

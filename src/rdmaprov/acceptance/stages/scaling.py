@@ -63,8 +63,6 @@ def run_scaling(site: GateSite, runner: JobRunner, intra_node_gb_s: float) -> St
     """Return what the stage shows; once more without the nodes that failed, if two are left.
 
     Args:
-        site: what is known of the nodes.
-        runner: starts ranks.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
     """
     first = ScalingStage(site, runner, intra_node_gb_s).run()
@@ -82,8 +80,6 @@ class ScalingStage:
     """Measures the curves of a site.
 
     Args:
-        site: what is known of the nodes.
-        runner: starts ranks.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
     """
 

@@ -56,10 +56,6 @@ def sets_of(site: GateSite, count: int) -> list[list[Group]]:
     """Return sets of nodes in rounds; those of a round are disjoint. Each node is in one at least.
 
     A set is under one leaf where all leaves have as many nodes; else it fills leaf after leaf.
-
-    Args:
-        site: the nodes.
-        count: of the nodes in each set.
     """
     leaves = [[node.name for node in own] for own in _leaves(site)]
     if count > min(map(len, leaves)):

@@ -31,10 +31,6 @@ def compare(
 
     Args:
         result: with the run of all nodes; gets a note.
-        site: the nodes that took part.
-        runner: starts ranks.
-        options: what is asked for.
-        on_stage: is called with a line.
     """
     ran = result.ran
     if ran is None or not ran.good or not result.used_sharp:

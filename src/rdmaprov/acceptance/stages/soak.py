@@ -67,7 +67,6 @@ def slow_levels(times: Sequence[float], rail: int | None) -> Iterator[Finding]:
 
     Args:
         times: microseconds of an all-reduce, by interval.
-        rail: that it ran on.
     """
     if not times:
         return

@@ -25,7 +25,6 @@ def run_state(words: Mapping[str, Word] | None, nodes: Sequence[str]) -> StageRe
 
     Args:
         words: the last word about each node; None if nobody is to be asked for it.
-        nodes: names of all that take part.
     """
     if words is None:
         return StageReport("state", "not asked for (--ignore-validate)", is_skipped=True)
@@ -42,7 +41,6 @@ def other_boots(words: Mapping[str, Word] | None, facts: Mapping[str, Document])
 
     Args:
         words: the last word about each node.
-        facts: by node, what it says now.
     """
     bad = {
         name: f"it started anew since {word.run}"
@@ -68,8 +66,6 @@ def _findings(why: Mapping[str, str], of: int, wrong: Collection[str] = ()) -> l
     """Return one finding for each reason, with one command for all that have it.
 
     Args:
-        why: by node, the reason.
-        of: how many nodes there are.
         wrong: the reasons by which a setting is wrong; by the others nobody knows.
     """
     alike: dict[str, list[str]] = defaultdict(list)

@@ -27,12 +27,7 @@ class WholeFleet:
     """All nodes that other stages left, as one job.
 
     Args:
-        site: these nodes.
         result: the acceptance's; gets the run and its evidence.
-        runner: starts ranks.
-        connection: runs commands on nodes.
-        options: what is asked for.
-        outputs: where lines and evidence go.
         has_moved_data: whether an earlier stage sent data over the rails.
     """
 

@@ -178,7 +178,6 @@ def stragglers(times: TrainingTimes, is_slow: bool, known: Collection[str]) -> I
     Args:
         times: with small all-reduces, in which the last rank to join waits least.
         is_slow: whether steps or messages are slower than they should be; else steps hide it.
-        known: nodes that something was found on.
     """
     if not is_slow or not times.on_gpu:  # ranks of gloo share processors with whatever runs there
         return

@@ -26,12 +26,7 @@ class TransformerSizes:
     """A transformer, and the batch of each device.
 
     Args:
-        hidden: width.
-        layers: blocks.
-        heads: of the attention.
         sequence: tokens of a sequence.
-        batch: sequences of a device and step.
-        vocabulary: tokens that there are.
         dtype: torch's name, of weights, gradients, activations and the optimizer's moments.
         bucket_bytes: gradients that DDP reduces at once.
     """

@@ -27,8 +27,6 @@ class TrainingPlan:
     """The job of the stage.
 
     Args:
-        job: with its tasks.
-        model: that is trained.
         sizes: numbers of nodes that train together, ascending.
     """
 

@@ -72,7 +72,6 @@ def communication_us(
     gather and the last scatter are exposed.
 
     Args:
-        model: that is trained.
         strategy: `ddp` or `fsdp`.
         messages: microseconds of an all-reduce by its bytes.
     """
@@ -99,8 +98,6 @@ class TrainingPoint:
     """A number of nodes that train together; of several groups the median.
 
     Args:
-        nodes: of each group.
-        plane: over which they communicate.
         strategy: `ddp` or `fsdp`.
         groups: that trained side by side.
         step_us: of a group's slowest rank.

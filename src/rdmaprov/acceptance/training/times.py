@@ -40,8 +40,6 @@ class StepTimes:
     """The steps of one rank in one task.
 
     Args:
-        rank: that ran them.
-        us: of a step.
         worst_us: of the longest one.
         own_us: of a CPU's step, without waiting for the processor; of a GPU's, the same as `us`.
         phases: microseconds of data, forward, backward and optimizer.
@@ -59,10 +57,6 @@ class TrainingTimes:
     """What the ranks of a plan measured.
 
     With gloo a time is the best one: whatever else a machine does only slows it down.
-
-    Args:
-        plan: what the ranks ran.
-        ran: their run.
     """
 
     plan: TrainingPlan
