@@ -32,7 +32,7 @@ from tests.madeup.faults import FaultKind, kinds
 from tests.madeup.shape import NOISE, usual_shape
 from tests.madeup.trials import HEALTHY, least_share
 
-from rdmaprov.acceptance.stages.scaling_sets import counts
+from rdmaprov.acceptance.stages.scaling_view import counts
 from rdmaprov.isolation.scaling import KneeCause
 
 # What slows data down only where it crosses leaves.

@@ -13,7 +13,6 @@ from rdmaprov.facts import (
     gids,
     nccl_conf,
     nccl_settings,
-    nccl_tuner,
     rails,
     rdma_names,
     software,
@@ -230,9 +229,9 @@ def test_tuner_file(host: Host, node: Node) -> None:
     wanted = node.get("nccl_tuner_config")
     if not wanted:
         not_applicable("nccl_tuner_config is empty, so the site has no tuner file")
-    path = nccl_tuner.PATH
+    path = nccl_settings.TUNER_PATH
     _variable(host, node, "NCCL_TUNER_CONFIG_FILE", path, "nccl_tuner_config")
-    seen, due = nccl_tuner.read(host), nccl_tuner.effective(wanted)
+    seen, due = nccl_settings.tuner_lines(host), nccl_settings.effective(wanted)
     setting = Setting(node, path, "lines", "nccl_tuner_config", where=path, truth=CONFIGURED)
     if seen is None:
         setting.reject(None, f"the site's {len(due)}")

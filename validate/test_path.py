@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from rdmaprov.facts import CouldNotTell, pings, ring, wire
+from rdmaprov.facts import CouldNotTell, ring, wire
 from rdmaprov.facts.ring import Path, rounds
 from rdmaprov.facts.wire import Exchange
 from rdmaprov.inventory import Fleet
@@ -42,7 +42,7 @@ class Reached:
 class Pinged:
     """Pings by path, with the far end's MAC address, paths on which nothing answers, unknowns."""
 
-    pings: tuple[tuple[Path, pings.Ping, str], ...]
+    pings: tuple[tuple[Path, ring.Ping, str], ...]
     silent: tuple[Path, ...]
     unknown: tuple[str, ...]
 
@@ -269,7 +269,7 @@ def reach_all(fleet: Fleet, hosts: Hosts) -> Reached:
     if not paths and not unknown:
         not_applicable("no rail has an address on two nodes")
     answers, lost = _ask_near_ends(
-        paths, hosts, lambda each: pings.reach_command(_ends(each)), pings.parse_reach
+        paths, hosts, lambda each: ring.reach_command(_ends(each)), ring.parse_reach
     )
     silent = tuple(path for path, rails in answers if path.rail.index in rails)
     others = tuple(path for path, rails in answers if path.rail.index not in rails)
@@ -280,9 +280,9 @@ def ping_all(reached: Reached, hosts: Hosts) -> Pinged:
     """Return what full-size pings found on every path."""
 
     def command(each: Sequence[Path]) -> str:
-        return pings.ping_command(_ends(each), each[0].near.get("fabric_mtu_bytes"))
+        return ring.ping_command(_ends(each), each[0].near.get("fabric_mtu_bytes"))
 
-    answers, lost = _ask_near_ends(reached.paths, hosts, command, pings.parse_pings)
+    answers, lost = _ask_near_ends(reached.paths, hosts, command, ring.parse_pings)
     found = [(path, *pings[path.rail.index]) for path, pings in answers]
     return Pinged(tuple(found), reached.silent, (*reached.unknown, *lost))
 

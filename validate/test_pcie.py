@@ -8,15 +8,7 @@ from collections.abc import Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import (
-    CouldNotTell,
-    interrupts,
-    lower_ports,
-    pci,
-    peers,
-    sysctl,
-    units,
-)
+from rdmaprov.facts import CouldNotTell, lower_ports, pci, peers, processors, sysctl, units
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.virtual_function import is_virtual_function
 from rdmaprov.inventory import Node, Rail
@@ -110,7 +102,7 @@ def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> 
 
 
 def _require_near(host: Host, node: Node, address: str) -> None:
-    seen = interrupts.read(host, address)
+    seen = processors.read(host, address)
     if len(seen.processors) < 2:
         not_applicable("the node has one NUMA node")
     numa_node = pci.Functions.read(host).numa_node(address)

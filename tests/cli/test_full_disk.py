@@ -13,7 +13,7 @@ from tests.report import runs
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import discover, run, session
-from rdmaprov.discover import merge, reach, variables
+from rdmaprov.discover import reach, variables
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.files import NotWritten
@@ -184,7 +184,7 @@ def test_host_variables_keep_their_owner_and_permissions(tmp_path):
     path.write_text("---\nunit: 1\n")
     path.chmod(0o640)
     before = path.stat()
-    merge.merge_host_vars(tmp_path, "n1", {"fabric_gpus": 1})
+    variables.merge_host_vars(tmp_path, "n1", {"fabric_gpus": 1})
     after = path.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (
         before.st_mode,

@@ -16,8 +16,7 @@ from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES,
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.read_run import read_run
-from rdmaprov.lab.ib_site import write_site
-from rdmaprov.lab.ib_topology import Topology
+from rdmaprov.lab.ib_topology import Topology, write_site
 from rdmaprov.subnet.names import AGGREGATION
 
 SCHEMA = Path(__file__).parents[2] / "docs/results.schema.json"

@@ -23,7 +23,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.read_run import read_run
 from rdmaprov.report import read
 from rdmaprov.runs.masks import Mask
-from rdmaprov.tuner.lines import tuner_file_fault
+from rdmaprov.tuner.files import tuner_file_fault
 from rdmaprov.tuner.settings import size_setting
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from tests.lab.fleet import NODES, Fleet
 from tests.lab.handle import LabHandle
 from tests.lab.test_shapes import find_faults_live_and_recorded, reboot_all
 
-from rdmaprov.lab.parallel import in_parallel
+from rdmaprov.lab.tools import in_parallel
 from rdmaprov.resources import data_dir
 
 pytestmark = [pytest.mark.lab, pytest.mark.hours]

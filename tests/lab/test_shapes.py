@@ -11,7 +11,7 @@ import pytest
 from tests.lab.fleet import NODES, Fleet, read_report
 from tests.lab.handle import LabHandle
 
-from rdmaprov.lab.parallel import in_parallel
+from rdmaprov.lab.tools import in_parallel
 
 pytestmark = [pytest.mark.lab, pytest.mark.hours]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from plugins.module_utils.converge import converge
-from plugins.module_utils.fabric import arp
 from plugins.module_utils.roles import fabric
 from tests.roles.fake import FakeMachine
 from tests.roles.iproute import IpRoute
@@ -24,7 +23,7 @@ def with_two_rails(machine: FakeMachine) -> FakeMachine:
         machine.nic(netdev, f"0000:0{index}:00.0", rdma, index)
         machine.put(f"/sys/class/net/{netdev}/type", "1\n")
         machine.put(f"/run/systemd/netif/links/{index}", "ADMIN_STATE=unmanaged\n")
-        for name in arp.SETTINGS:
+        for name in fabric.SETTINGS:
             machine.put(f"/proc/sys/net/ipv4/conf/{netdev}/{name}", "0\n")
     for rdma in ("mlx5_0", "mlx5_1"):
         machine.put(f"/sys/class/infiniband/{rdma}/ports/1/link_layer", "Ethernet\n")

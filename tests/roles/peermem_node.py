@@ -44,7 +44,7 @@ def with_gpu(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachi
 
 def answer(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     """Have the NICs' driver answer to a registration of dma-buf memory."""
-    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: said)
+    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: said)
 
 
 def arguments(mode: str = "nvidia-peermem", **changed: object) -> dict[str, Any]:

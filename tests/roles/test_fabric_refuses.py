@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from plugins.module_utils.fabric import arp
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import fabric
 from tests.roles.fabric_node import (
     RAILS,
     apply,
@@ -41,7 +41,7 @@ def test_address_that_the_site_does_not_name_is_refused(
     ip.links.update(links)
     with pytest.raises(Refused, match=message):
         apply(node)
-    assert not node.exists(arp.OWN_FILE)
+    assert not node.exists(fabric.OWN_FILE)
 
 
 def test_address_of_another_machine_is_refused(node: FakeMachine, ip: IpRoute):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils.hugepages import unit
 from plugins.module_utils.hugepages.hugetlb import directory_of
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import hugepages
 from tests.roles.fake import FakeMachine
 from tests.roles.hugepages_node import LARGE, LINK, SMALL, UNIT, Node, factory_node, run
 
@@ -223,7 +223,7 @@ def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_text("0\n")
     bad.symlink_to("/dev/null")  # keeps nothing
-    script = unit.SCRIPT.replace("/proc/sys/vm/compact_memory", str(tmp_path / "c"))
+    script = hugepages.SCRIPT.replace("/proc/sys/vm/compact_memory", str(tmp_path / "c"))
     done = subprocess.run(
         ["sh", "-c", script, "sh", str(bad), "4", str(good), "12"],
         capture_output=True,
@@ -237,7 +237,7 @@ def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
 
 
 def test_unit_takes_large_pages_first():
-    text = unit.unit({(SMALL, 0): 7, (SMALL, 1): 0, (LARGE, 0): 2})
+    text = hugepages.unit({(SMALL, 0): 7, (SMALL, 1): 0, (LARGE, 0): 2})
     files = [line.split()[0] for line in text.splitlines() if "nr_hugepages" in line]
     assert [file.split("/")[5] + file.split("/")[-2] for file in files] == [
         "node0hugepages-1048576kB",

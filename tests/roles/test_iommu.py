@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.pcie import iommu
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import pcie
 from tests.roles.fake import FakeMachine
 from tests.roles.pcie_node import NIC, Node, made, run, said
 
@@ -79,7 +79,7 @@ def test_iommu_mode_that_cannot_be_told_is_an_error(node: Node):
 def test_iommu_mode_that_an_architecture_lacks_is_refused(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(iommu, "architecture", lambda: "aarch64")
+    monkeypatch.setattr(pcie, "architecture", lambda: "aarch64")
     with pytest.raises(Refused, match="no argument for off on aarch64; write keep"):
         run(node, iommu="off")
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 from plugins.module_utils.machine import Machine
-from plugins.module_utils.pcie import iommu
 from plugins.module_utils.probed import PROTOCOL
-from plugins.module_utils.roles import ORDER
+from plugins.module_utils.roles import ORDER, pcie
 from plugins.module_utils.survey import survey
 from tests.roles import hugepages_node, mutations
 from tests.roles.fake import FakeMachine
 from tests.roles.role_cases import CASES, Case, carry_out
 
-from rdmaprov.drift.verdict import judge_answer
+from rdmaprov.drift.fleet import judge_answer
 from rdmaprov.probe.connection import Answer
 
 # What a role leaves on a node that is no setting of it.
@@ -28,8 +27,8 @@ NO_SETTING = {
 
 @pytest.fixture(params=[*CASES])
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
-    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: "")
+    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
+    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
     return CASES[request.param]
 
 

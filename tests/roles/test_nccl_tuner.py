@@ -12,7 +12,7 @@ from plugins.module_utils.roles import nccl
 from tests.roles.fake import FakeMachine
 from tests.roles.nccl_node import CONF, ROCE, arguments, body, two_rails
 
-from rdmaprov.tuner import lines
+from rdmaprov.tuner import files
 from rdmaprov.tuner.files import tuner_file
 from rdmaprov.tuner.model import Gain
 from rdmaprov.tuner.settings import usual_settings
@@ -112,14 +112,14 @@ BAD_LINES = (
 def test_node_and_controller_agree_on_what_a_tuner_file_may_have(text):
     is_good = text in GOOD_LINES
     assert (tuner.fault(text) == "") == is_good
-    assert (lines.tuner_file_fault(text) == "") == is_good
+    assert (files.tuner_file_fault(text) == "") == is_good
 
 
 @pytest.mark.parametrize(
     "name", ["example", "/opt/t/libnccl-tuner-x.so", "", "a b", "x" * 300, "/"]
 )
 def test_node_and_controller_agree_on_what_names_a_plugin(name):
-    assert (tuner.plugin_fault(name) == "") == lines.is_library(name)
+    assert (tuner.plugin_fault(name) == "") == files.is_library(name)
 
 
 def test_what_tune_writes_is_a_file_that_the_role_takes():

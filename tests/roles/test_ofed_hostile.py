@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.ofed import download, openpgp
+from plugins.module_utils.ofed import download, vendor_repository
 from tests.roles.fake import FakeMachine
 
 KEY = b"\x04" + bytes(11)
@@ -24,7 +24,7 @@ def armor(data: bytes) -> str:
 
 
 def test_key_of_made_up_packets_is_found():
-    assert len(openpgp.fingerprints(armor(KEY_PACKET * 2))) == 2
+    assert len(vendor_repository.fingerprints(armor(KEY_PACKET * 2))) == 2
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_key_of_made_up_packets_is_found():
 )
 def test_packet_that_could_hide_a_key_is_refused(packet: bytes, says: str):
     with pytest.raises(ValueError, match=says):
-        openpgp.fingerprints(armor(KEY_PACKET + packet + KEY_PACKET))
+        vendor_repository.fingerprints(armor(KEY_PACKET + packet + KEY_PACKET))
 
 
 class Endless(http.server.BaseHTTPRequestHandler):

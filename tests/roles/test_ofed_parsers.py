@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from plugins.module_utils import packages
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.ofed import dkms, ofed_info, openpgp, package_names
+from plugins.module_utils.ofed import dkms, ofed_info, package_names, vendor_repository
 from plugins.module_utils.ofed.ofed_info import Info
 from plugins.module_utils.packages import Offer, Package, apt, manager
 from plugins.module_utils.plan import Refused
@@ -226,23 +226,23 @@ def test_fingerprints_are_those_that_gpg_prints():
     ed25519 = "1775AF9104C401000799F1DA1747D561560BDC66"
     rsa2048 = "3A29178F15D862277467410996CBD0A3AB0F0E84"
     texts = [(KEYS / f"{name}.asc").read_text() for name in ("ed25519", "rsa2048")]
-    assert openpgp.fingerprints(texts[0]) == [ed25519]
-    assert openpgp.fingerprints(texts[1].replace("\n", "\r\n")) == [rsa2048]
-    assert openpgp.fingerprints("".join(texts)) == [ed25519, rsa2048]
+    assert vendor_repository.fingerprints(texts[0]) == [ed25519]
+    assert vendor_repository.fingerprints(texts[1].replace("\n", "\r\n")) == [rsa2048]
+    assert vendor_repository.fingerprints("".join(texts)) == [ed25519, rsa2048]
     with_headers = texts[0].replace("BLOCK-----\n\n", "BLOCK-----\nVersion: GnuPG v2\n\n")
-    assert openpgp.fingerprints(with_headers) == [ed25519]
+    assert vendor_repository.fingerprints(with_headers) == [ed25519]
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "\x99\x01", "-----BEGIN PGP PUBLIC KEY BLOCK-----"])
 def test_what_is_no_key_is_an_error(text: str):
     with pytest.raises(ValueError, match="no armored OpenPGP public key"):
-        openpgp.fingerprints(text)
+        vendor_repository.fingerprints(text)
 
 
 def test_key_that_was_cut_is_an_error():
     text = (KEYS / "rsa2048.asc").read_text().splitlines(keepends=True)
     with pytest.raises(ValueError, match=r"it is cut|damaged"):
-        openpgp.fingerprints("".join(text[:4] + text[-1:]))
+        vendor_repository.fingerprints("".join(text[:4] + text[-1:]))
 
 
 def test_node_without_a_known_manager_is_refused(machine: FakeMachine):

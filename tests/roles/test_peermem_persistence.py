@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from plugins.module_utils.converge import converge
-from plugins.module_utils.peermem.persistence import DROP_IN, UNIT
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import peermem
+from plugins.module_utils.roles.peermem import DROP_IN, UNIT
 from tests.roles.fake import FakeMachine
 from tests.roles.peermem_node import arguments, with_gpu
 

@@ -13,10 +13,9 @@ import pytest
 from plugins.module_utils import guard, revert
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.ofed.holds import OURS
-from plugins.module_utils.pcie import iommu
 from plugins.module_utils.plan import CONFIGURED, RUNNING, Change, Plan, Refused, make
 from plugins.module_utils.replaced import MOST_BYTES, STORE, Replaced, kept
-from plugins.module_utils.roles import ORDER
+from plugins.module_utils.roles import ORDER, pcie
 from tests.roles.fake import FakeMachine
 from tests.roles.role_cases import CASES, Case, carry_out
 
@@ -115,8 +114,8 @@ def take_back(node: FakeMachine, role: str = "limits") -> Plan:
 @pytest.fixture(autouse=True)
 def _ways(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(guard, "ways", lambda _machine: {"eno1": ["ssh"]})
-    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
-    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: "")
+    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
+    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
     return iter([None])
 
 

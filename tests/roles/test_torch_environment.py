@@ -17,7 +17,7 @@ from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import torch_runtime
-from plugins.module_utils.torch import proof, virtualenv
+from plugins.module_utils.torch import proof
 from tests.roles.torch_node import arguments
 from tests.roles.torch_wheels import Real, wheel
 
@@ -45,7 +45,7 @@ def quick(real: Real, monkeypatch: pytest.MonkeyPatch) -> Real:
                 archive.extractall(purelib)
         assert (python, pip) == (sys.executable, "")
 
-    monkeypatch.setattr(virtualenv, "_install", install)
+    monkeypatch.setattr(torch_runtime, "_install", install)
     return real
 
 
@@ -154,7 +154,7 @@ def test_run_that_was_killed_is_repaired(
     else:
         name = "_link" if cut == "not linked" else "proof.remember"
         with monkeypatch.context() as patch:
-            patch.setattr(f"plugins.module_utils.torch.virtualenv.{name}", killed)
+            patch.setattr(f"plugins.module_utils.roles.torch_runtime.{name}", killed)
             with pytest.raises(RuntimeError):
                 converge(quick, torch_runtime, environment(tmp_path), check=False)
     assert converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]

@@ -6,7 +6,6 @@ import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.roles import torch_runtime
-from plugins.module_utils.torch import image
 from tests.roles.fake import FakeMachine
 from tests.roles.torch_node import IMAGE, arguments
 
@@ -44,4 +43,4 @@ def test_daemon_that_does_not_answer_is_an_error(machine: FakeMachine):
             arguments(kind="container", image=IMAGE, container_tool="docker"),
             check=True,
         )
-    assert image.PULL_TIMEOUT_S > 600
+    assert torch_runtime.PULL_TIMEOUT_S > 600

@@ -11,8 +11,7 @@ import pytest
 import yaml
 from plugins.module_utils.links import MANAGERS
 from plugins.module_utils.machine import Machine
-from plugins.module_utils.pcie import iommu
-from plugins.module_utils.roles import ORDER
+from plugins.module_utils.roles import ORDER, pcie
 from tests.roles.role_cases import CASES, Case, carry_out
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,8 +57,8 @@ def undo(root: Path, role: str) -> None:
 def test_commands_remove_what_the_role_wrote(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
-    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: "")
+    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
+    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
     case: Case = CASES[name]
     node = case.node(tmp_path / "node")
     written: set[str] = set()

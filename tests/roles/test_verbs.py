@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.peermem import verbs
+from plugins.module_utils.peermem import dmabuf
 from plugins.module_utils.plan import NotYet
 
 
@@ -51,7 +51,7 @@ class Library:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
-    monkeypatch.setattr(verbs, "_library", lambda: library)
+    monkeypatch.setattr(dmabuf, "_library", lambda: library)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_error_of_a_bad_descriptor_tells(
 ):
     library = Library(error)
     use(monkeypatch, library)
-    said = verbs.dmabuf_obstacle("mlx5_0")
+    said = dmabuf.dmabuf_obstacle("mlx5_0")
     assert said.startswith(obstacle)
     assert bool(said) == bool(obstacle)
     assert library.closed == ["list", "domain", "device"]
@@ -78,24 +78,24 @@ def test_error_of_a_bad_descriptor_tells(
 def test_device_that_cannot_be_asked_is_an_error(monkeypatch: pytest.MonkeyPatch, call: str):
     use(monkeypatch, Library(errno.ENOMEM, fails=call))
     with pytest.raises(NodeError, match=f"^mlx5_0: {call}: Cannot allocate memory"):
-        verbs.dmabuf_obstacle("mlx5_0")
+        dmabuf.dmabuf_obstacle("mlx5_0")
 
 
 def test_kernel_without_verbs_may_come(monkeypatch: pytest.MonkeyPatch):
     use(monkeypatch, Library(errno.ENOSYS, fails="ibv_get_device_list"))
     with pytest.raises(NotYet, match="modprobe ib_uverbs"):
-        verbs.dmabuf_obstacle("mlx5_0")
+        dmabuf.dmabuf_obstacle("mlx5_0")
 
 
 def test_device_without_a_provider_may_come(monkeypatch: pytest.MonkeyPatch):
     use(monkeypatch, Library(errno.EBADF))
     with pytest.raises(NotYet, match=r"mlx5_7: libibverbs does not know it"):
-        verbs.dmabuf_obstacle("mlx5_7")
+        dmabuf.dmabuf_obstacle("mlx5_7")
 
 
 def test_old_library_cannot(monkeypatch: pytest.MonkeyPatch):
     use(monkeypatch, object())
-    assert "older than rdma-core 34" in verbs.dmabuf_obstacle("mlx5_0")
+    assert "older than rdma-core 34" in dmabuf.dmabuf_obstacle("mlx5_0")
 
 
 def test_missing_library_may_come(monkeypatch: pytest.MonkeyPatch):
@@ -104,4 +104,4 @@ def test_missing_library_may_come(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     with pytest.raises(NotYet, match="libibverbs is not installed: no such file"):
-        verbs.dmabuf_obstacle("mlx5_0")
+        dmabuf.dmabuf_obstacle("mlx5_0")

@@ -19,9 +19,14 @@ from rdmaprov.probe.backend import ProbeBackend
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.recorded import RecordedProbe
 from rdmaprov.record.anonymous import Pseudonyms
-from rdmaprov.record.document import NodeRecord, new_document, parse_record
+from rdmaprov.record.document import (
+    NodeRecord,
+    new_document,
+    parse_record,
+    variables_of,
+    written_site,
+)
 from rdmaprov.record.scrub import Scrub
-from rdmaprov.record.site import variables_of, written_site
 from rdmaprov.runs.masks import Mask
 
 NO_READINGS: dict[str, Any] = {

@@ -1,33 +1,145 @@
-"""Hugepages, for each size and NUMA node, now and at boot. Runs on the node."""
+"""Hugepages, for each size and NUMA node, now and at boot. Runs on the node.
+
+A unit takes them at boot, before anything else uses memory; sysctl.d cannot do it: vm.nr_hugepages
+knows one size and no NUMA node.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
-from .. import bootloader
-from ..hugepages import hugetlb, owners, unit, wanted
-from ..hugepages.hugetlb import Pool, size_text
+from .. import bootloader, sysctl
+from ..hugepages import hugetlb, wanted
+from ..hugepages.hugetlb import Pool, directory_of, size_text
 from ..hugepages.wanted import GIGANTIC, SIZES, Wanted
 from ..machine import Machine
-from ..plan import RUNNING, Change, Plan, Refused
+from ..plan import CONFIGURED, RUNNING, Change, Plan, Refused
 
+UNIT = "rdmaprov-hugepages.service"
+PATH = f"/etc/systemd/system/{UNIT}"
+LINKS = "/etc/systemd/system/sysinit.target.wants"
+
+# As in hugetlb.resize, without dropping caches: at boot there are none. Arguments: file, pages, …
+SCRIPT = (
+    'failed=0; while [ "$#" -gt 0 ]; do for attempt in 1 2 3; do echo "$2" > "$1"; '
+    'read -r given < "$1"; [ "$given" != "$2" ] || break; '
+    "echo 1 > /proc/sys/vm/compact_memory; done; "
+    '[ "$given" = "$2" ] || { echo "$1: $given of $2 pages"; failed=1; }; '
+    'shift 2; done; exit "$failed"'
+)
+_TEXT = """\
+# Written by rdmaprov (hugepages); changes here are lost.
+[Unit]
+Description=Take the hugepages that rdmaprov describes
+DefaultDependencies=no
+After=systemd-sysctl.service
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c '{script}' sh{arguments}
+
+[Install]
+WantedBy=sysinit.target
+"""
+DOCA = "/etc/mellanox/hugepages.d"
+_SYSCTLS = ("/proc/sys/vm/nr_hugepages", "/proc/sys/vm/nr_hugepages_mempolicy")
 _DEFAULT_SIZE, _PAGES = ("default_hugepagesz",), ("hugepagesz", "hugepages")
 # Linux b5389086ad7b: hugepages=NODE:PAGES,…
 PER_NODE_ARGUMENT = (5, 16)
 
 
+def at_boot(plan: Plan, pools: dict[tuple[int, int], int]) -> None:
+    """Have the pools get their pages at each boot.
+
+    Args:
+        pools: pages by page size in KiB and NUMA node; none of them for no unit.
+    """
+    enabled = UNIT in plan.machine.names(LINKS)
+    if pools:
+        if plan.file(PATH, unit(pools)):
+            plan.then(["systemctl", "daemon-reload"])
+        if not enabled:
+            change = Change(CONFIGURED, UNIT, "start at boot", "disabled", "enabled")
+            plan.command(change, ["systemctl", "enable", UNIT])
+        return
+    if enabled:
+        change = Change(CONFIGURED, UNIT, "start at boot", "enabled", "disabled")
+        plan.add(change, lambda: plan.machine.remove(f"{LINKS}/{UNIT}"))
+    if plan.absent(PATH):
+        plan.then(["systemctl", "daemon-reload"])
+
+
+def unit(pools: dict[tuple[int, int], int]) -> str:
+    """Return the unit's text; large pages are taken first, and pools that shrink before others."""
+    order = sorted(pools.items(), key=lambda item: (-item[0][0], item[1], item[0][1]))
+    arguments = "".join(
+        f" \\\n  {directory_of(numa_node, kib)}/nr_hugepages {pages}"
+        for (kib, numa_node), pages in order
+    )
+    return _TEXT.format(script=SCRIPT.replace("$", "$$"), arguments=arguments)
+
+
+def doca(machine: Machine) -> dict[int, int]:
+    """Return what doca-hugepages takes at its next reload: pages by page size in KiB.
+
+    It adds up what each application's file asks for and writes that for the whole node
+    (Mellanox/mlnx-tools: tsbin/doca-hugepages).
+
+    Raises:
+        Refused: a file of its is not what it writes.
+    """
+    found: dict[int, int] = {}
+    for name in machine.names(DOCA):
+        if not name.endswith(".json"):
+            continue
+        try:
+            for size, entry in json.loads(machine.read(f"{DOCA}/{name}") or "").items():
+                found[int(size)] = found.get(int(size), 0) + int(entry["num"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise Refused(
+                f"{DOCA}/{name} is not what doca-hugepages writes, so its hugepages are "
+                "unknown. Run on the node: doca-hugepages show"
+            ) from error
+    return {size: pages for size, pages in found.items() if pages}
+
+
+def refuse_doca(kib: int, pages: int, theirs: int, variable: str) -> None:
+    """Refuse another number than doca-hugepages has: its next reload would undo ours."""
+    if pages and theirs and pages != theirs:
+        raise Refused(
+            f"doca-hugepages takes {theirs} pages of {kib} kB at its next reload ({DOCA}), "
+            f"expected {pages}; write {variable}: {theirs}, or run on the node: "
+            "doca-hugepages remove APP"
+        )
+
+
+def refuse_sysctl(machine: Machine, pages: int, variable: str) -> None:
+    """Refuse another number than sysctl sets at boot, for pages of the default size."""
+    found = sysctl.at_boot(machine)
+    for path in _SYSCTLS:
+        line = found.get(path)
+        if line is not None and line.value != str(pages):
+            raise Refused(
+                f"{line.file}:{line.line}: sets vm.{path.rpartition('/')[2]} to {line.value} at "
+                f"boot, expected {pages}; remove the line, or write {variable}: {line.value}"
+            )
+
+
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for the node to have its hugepages, now and after a boot."""
     plan = Plan(machine)
-    theirs = owners.doca(machine)
+    theirs = doca(machine)
     _check_default_size(machine, arguments["default_size"])
     sizes = [wanted.choose(machine, arguments, size, theirs) for size in SIZES]
     wanted.check_memory(machine, sizes, theirs, arguments["left_bytes"])
     kernel = _kernel_arguments(machine, sizes, arguments["default_size"])
     _check_owners(machine, sizes, theirs, kernel, arguments["default_size"])
     # For the boot first: where the kernel has too few now, a reboot then helps.
-    unit.at_boot(plan, _pools_at_boot(sizes))
+    at_boot(plan, _pools_at_boot(sizes))
     names = _kernel_argument_names(sizes, arguments)
     if names:
         bootloader.arguments(plan, "hugepages", names, kernel)
@@ -103,15 +215,15 @@ def _check_owners(
     if theirs and kernel:
         raise Refused(
             "doca-hugepages is configured, but ignores hugepages on the kernel's "
-            f"command line ({owners.DOCA}); write hugepages_1g_allocation: runtime and "
+            f"command line ({DOCA}); write hugepages_1g_allocation: runtime and "
             "hugepages_default_size: keep, or run on the node: doca-hugepages remove APP"
         )
     seen = hugetlb.default_kib(machine) or SIZES["2m"]
     default = SIZES.get(default_size.lower(), seen)
     for size in sizes:
-        owners.refuse_doca(size.kib, size.pages, theirs.get(size.kib, 0), size.variable)
+        refuse_doca(size.kib, size.pages, theirs.get(size.kib, 0), size.variable)
         if size.kib == default and not size.left_alone:
-            owners.refuse_sysctl(machine, size.pages, size.variable)
+            refuse_sysctl(machine, size.pages, size.variable)
 
 
 def _pools_at_boot(sizes: list[Wanted]) -> dict[tuple[int, int], int]:

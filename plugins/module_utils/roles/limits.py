@@ -1,18 +1,66 @@
-"""The limits that RDMA runs into: locked memory, and kernel settings. Runs on the node."""
+"""The limits that RDMA runs into: locked memory, and kernel settings. Runs on the node.
+
+Where Slurm's jobs have their limit from is said and not changed: slurm.conf is the cluster's. By
+default it is the shell that submitted the job: man slurm.conf(5), PropagateResourceLimits.
+"""
 
 from __future__ import annotations
 
+import os.path
 import re
 from typing import Any
 
 from .. import sysctl
-from ..limits import memlock, pam, services, slurm
+from ..limits import memlock, pam, services
 from ..machine import Machine
 from ..plan import Plan, Refused
 
+# slurmd of a cluster without files on its nodes links what it fetched; else it reads the file.
+FILES = ("/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+_SETTING = re.compile(r"\s*(propagateresourcelimits(?:except)?)\s*=\s*(\"[^\"]*\"|\S*)", re.I)
+_INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.I)
+_DEEPEST = 8
 # Sorted after 99-sysctl.conf, by which distributions read /etc/sysctl.conf.
 SYSCTL_FILE = "/etc/sysctl.d/99-z-rdmaprov-limits.conf"
 HEADER = "# Written by rdmaprov (limits); changes here are lost.\n"
+
+
+def warnings(machine: Machine) -> list[str]:
+    """Return what keeps jobs from the node's limit, for a node on which slurmd is installed."""
+    path = next((each for each in FILES if machine.exists(each)), None)
+    if path is None:
+        return []
+    settings: dict[str, str] = {}
+    _read(machine, path, settings, 0)
+    exceptions = settings.get("propagateresourcelimitsexcept")
+    if exceptions is not None:
+        from_submitter = not _has_memlock(exceptions)
+    else:
+        from_submitter = _has_memlock(settings.get("propagateresourcelimits", "ALL"))
+    if not from_submitter:
+        return []
+    return [
+        f"{path}: jobs get the memlock limit of the shell that submits them, not this node's; "
+        "on the controller of Slurm, write PropagateResourceLimitsExcept=MEMLOCK, then run: "
+        "scontrol reconfigure"
+    ]
+
+
+def _has_memlock(names: str) -> bool:
+    words = [name.upper().replace("RLIMIT_", "") for name in re.split(r"[,\s]+", names)]
+    return "ALL" in words or "MEMLOCK" in words
+
+
+def _read(machine: Machine, path: str, settings: dict[str, str], depth: int) -> None:
+    """Take over what a file and those that it includes set; the last one counts."""
+    for line in (machine.read(path) or "").replace("\\\n", " ").splitlines():
+        code = line.partition("#")[0]
+        setting, included = _SETTING.match(code), _INCLUDE.match(code)
+        if setting is not None:
+            settings[setting.group(1).lower()] = setting.group(2).strip('"')
+        elif included is not None and depth < _DEEPEST:
+            other = os.path.join(os.path.dirname(path), included.group(1))
+            _read(machine, other, settings, depth + 1)
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
@@ -24,7 +72,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     pam.logins(plan, arguments["memlock_users"], wanted)
     installed = services.services(plan, arguments["memlock_services"], wanted)
     if "slurmd.service" in installed:
-        plan.warnings += slurm.warnings(machine)
+        plan.warnings += warnings(machine)
     return plan
 
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .. import bluefield, guard
+from .. import bluefield, guard, systemd
 from ..machine import Machine
-from ..plan import Plan
+from ..plan import (
+    CONFIGURED,
+    Change,
+    Plan,
+    Refused,
+)
 from ..qos import description
 from ..qos.install import plan_program, plan_units
-from ..qos.lldpad import plan_without_lldpad
 from ..qos.marking import require_agreement
 from ..qos.node import netdevs_of, plan_netdevs
 from ..qos.program import description_of
 from ..rails import find, require_netdevs
 
+SERVICE = "lldpad.service"
+SOCKET = "lldpad.socket"
+_PROPERTIES = "Id,LoadState,ActiveState,UnitFileState"
 # What the program at boot is not told.
 _NOT_OF_A_PORT = (
     "kind",
@@ -25,6 +32,29 @@ _NOT_OF_A_PORT = (
     "guard_allowed_netdevs",
     "guard_revert_s",
 )
+
+
+def plan_without_lldpad(plan: Plan, how: str) -> None:
+    """Have no lldpad, now or at boot: by masking it, or by refusing a node that has it."""
+    known = systemd.show(plan.machine, _PROPERTIES, [SERVICE, SOCKET])
+    found = [(each["Id"], _state(each)) for each in known if _state(each)]
+    if not found:
+        return
+    unit, state = found[0]
+    if how != "mask":
+        raise Refused(
+            f"{unit} is {state} and would overwrite the ports' QoS. Run on the node: "
+            f"systemctl mask --now {SERVICE} {SOCKET}; or write roce_qos_lldpad: mask"
+        )
+    change = Change(CONFIGURED, unit, "unit", state, "masked")
+    plan.command(change, ["systemctl", "mask", "--now", SERVICE, SOCKET])
+
+
+def _state(unit: dict[str, str]) -> str:
+    """Return how a unit can run, empty if it cannot."""
+    if unit.get("ActiveState") in ("active", "activating", "reloading"):
+        return "active"
+    return "enabled" if unit.get("UnitFileState") in ("enabled", "enabled-runtime") else ""
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:

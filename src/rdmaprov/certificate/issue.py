@@ -14,8 +14,6 @@ from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import notary, of_gate, shape, ssh_signature
-from rdmaprov.certificate.equal import equal_objections
-from rdmaprov.certificate.site import described_rails, node_digest
 from rdmaprov.certificate.ssh_signature import NotSigned
 from rdmaprov.certificate.statement import (
     FILE,
@@ -23,8 +21,11 @@ from rdmaprov.certificate.statement import (
     SIGNATURE,
     Part,
     as_bytes,
+    described_rails,
     digest,
+    equal_objections,
     make_statement,
+    node_digest,
     node_text,
     sections,
     time_text,

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from rdmaprov.finding.finding import Finding
+from rdmaprov.inventory import Node
+
+_MACHINE = {"serial": "serial number", "uuid": "UUID", "board_serial": "mainboard's serial number"}
 TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://github.com/rdmaprov/rdmaprov/blob/main/docs/certificate.md#version-1"
 FILE, SIGNATURE = "certificate.json", "certificate.json.sig"
@@ -18,6 +22,32 @@ FILE, SIGNATURE = "certificate.json", "certificate.json.sig"
 OPERATOR, NODE = "rdmaprov-certificate", "rdmaprov-node"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 Part = dict[str, Any]
+
+
+def equal_objections(predicate: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the host keys, serial numbers, UUIDs and GUIDs that several nodes say they have."""
+    owners: dict[tuple[str, str], dict[str, None]] = {}
+    for name, own in predicate["nodes"].items():
+        for part in _parts(own):
+            owners.setdefault(part, {})[name] = None
+    for (what, value), names in owners.items():
+        if value and len(names) > 1:
+            text = f"have the same {what}: {value}"
+            yield Finding("certificate.equal", text, nodes=tuple(names), level="node")
+
+
+def _parts(own: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a node alone must have: of what kind, and its value."""
+    identity = own["identity"]
+    for key in own["host_keys"]:
+        yield "host key", key
+    for field, word in _MACHINE.items():
+        yield word, identity["machine"][field]
+    for rail in identity["rails"]:
+        yield "GUID of a NIC", rail["guid"]
+    for gpu in identity["gpus"]:
+        if "?" not in gpu["uuid"]:  # the driver does not show it
+            yield "UUID of a GPU", gpu["uuid"]
 
 
 def canonical(data: object) -> str:
@@ -84,3 +114,18 @@ def parse_time(text: str) -> datetime:
         ValueError: it means none.
     """
     return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+
+
+def node_digest(node: Node, hide: Callable[[Any], Any]) -> str:
+    """Return the SHA-256 of all variables of a node, defaults included, without secrets.
+
+    Args:
+        hide: returns data without secrets; nobody can try passwords against the digest.
+    """
+    values = dict(sorted(node.values.items()))
+    return digest(hide(json.loads(json.dumps(values, default=str))))
+
+
+def described_rails(node: Node) -> list[dict[str, str]]:
+    """Return how the site names each rail, for programs on the node."""
+    return [rail.described for rail in node.rails]

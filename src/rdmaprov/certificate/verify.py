@@ -13,11 +13,10 @@ from rdmaprov.acceptance.preflight.needs import MAX_SKEW_S
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import shape, ssh_signature
 from rdmaprov.certificate.countersigned import countersignature_objections
-from rdmaprov.certificate.equal import equal_objections
 from rdmaprov.certificate.read import read_certificate, read_signature
 from rdmaprov.certificate.recompute import verdict_objections
 from rdmaprov.certificate.ssh_signature import NotSigned
-from rdmaprov.certificate.statement import OPERATOR, digest, parse_time
+from rdmaprov.certificate.statement import OPERATOR, digest, equal_objections, parse_time
 from rdmaprov.finding.finding import Finding
 
 _CHUNK = 1 << 20

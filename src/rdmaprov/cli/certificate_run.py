@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rdmaprov.acceptance.ask.nodes import connect
+from rdmaprov.acceptance.ask.nodes import Nodes, connect
 from rdmaprov.certificate import notary
 from rdmaprov.certificate.known_hosts import host_keys
-from rdmaprov.certificate.objection import VERDICTS, as_data, line
-from rdmaprov.certificate.site_now import site_objections
+from rdmaprov.certificate.statement import node_digest
 from rdmaprov.certificate.verify import Verification
 from rdmaprov.certificate.verify import verify as verify_certificate
 from rdmaprov.cli import session
@@ -21,8 +21,80 @@ from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding, exit_code
+from rdmaprov.inventory import Node
+from rdmaprov.node.standing import differences
 from rdmaprov.problem import printable
+from rdmaprov.runs.groups import fold_names
 from rdmaprov.words import quantity
+
+VERDICTS = {ExitCode.OK: "valid", ExitCode.FAILED: "refused", ExitCode.UNKNOWN: "unknown"}
+
+
+def site_objections(
+    predicate: Mapping[str, Any],
+    nodes: Sequence[Node],
+    connection: Nodes,
+    hide: Callable[[Any], Any],
+    keys_of: Callable[[Sequence[str]], Mapping[str, list[str] | str]],
+) -> Iterator[Finding]:
+    """Yield what is no longer as it was measured, and what was never measured.
+
+    Args:
+        keys_of: returns for each node the host keys that ssh knows of it, or why there are none.
+    """
+    named = predicate["nodes"]
+    known = {node.name: node for node in nodes if node.name in named}
+    for node in nodes:
+        if node.name not in named:
+            what = "is a node of the site that is not in the certificate"
+            yield Finding("certificate.site", what, node=node.name, proven=False)
+    for name in named.keys() - known.keys():
+        yield Finding("certificate.site", "is no node of the site any more", node=name)
+    for name, node in known.items():
+        if node_digest(node, hide) != named[name]["site_sha256"]:
+            yield Finding(
+                "certificate.site", "its variables in the site were changed since", node=name
+            )
+    signed = [name for name in known if predicate["countersignatures"][name]["signature"]]
+    for name, keys in keys_of(signed).items():
+        if isinstance(keys, str):
+            what = f"its host key: {keys}"
+            yield Finding("certificate.countersignature", what, node=name, proven=False)
+        elif predicate["countersignatures"][name]["key"] not in keys:
+            what = "was made with a host key that known_hosts does not have for it now"
+            yield Finding("certificate.countersignature", what, node=name)
+    described = {name: named[name]["described"] for name in known}
+    for name, said in notary.read(connection, described).items():
+        if isinstance(said, str):
+            yield Finding("certificate.replaced", said, node=name, proven=False)
+            continue
+        was, now = named[name]["identity"], said["identity"]
+        found, *again = differences(was, now)  # type: ignore[no-untyped-call]  # as nodes run it
+        yield from (Finding("certificate.replaced", each, node=name) for each in found)
+        for each in (one for texts in again for one in texts):
+            yield Finding("certificate.replaced", each, node=name, proven=False)
+
+
+def as_data(found: Finding) -> dict[str, object]:
+    """Return a finding as `--json` has it; docs/certificate.md describes it.
+
+    `where` is the node or the place in the file, such as `predicate/floors/0/verdict`; empty for
+    all of the file.
+    """
+    return {
+        "kind": found.kind.removeprefix("certificate."),
+        "where": found.node or fold_names(found.nodes) or found.part,
+        "what": found.what,
+        "proven": found.proven,
+    }
+
+
+def line(found: Finding) -> str:
+    """Return a finding as one line that no terminal obeys."""
+    data = as_data(found)
+    where = f"{data['where']}: " if data["where"] else ""
+    unknown = "" if found.proven else "unknown: "
+    return printable(f"{unknown}{data['kind']}: {where}{found.what}")
 
 
 def verify_file(

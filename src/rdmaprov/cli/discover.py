@@ -54,7 +54,7 @@ def discover(
     must be.
     """
     from rdmaprov import contract
-    from rdmaprov.discover import merge, variables
+    from rdmaprov.discover import variables
     from rdmaprov.runs.files import not_written
     from rdmaprov.runs.masks import Mask
 
@@ -77,7 +77,7 @@ def discover(
             click.echo(f"{host}: {printable(mask.text(each.text))}: {done}", err=True)
         if write:
             try:
-                path = merge.merge_host_vars(site, host, found) if found else None
+                path = variables.merge_host_vars(site, host, found) if found else None
             except OSError as error:
                 missed[Path(error.filename or site)] = error
                 continue
@@ -85,7 +85,7 @@ def discover(
                 click.echo(f"wrote {path}" if path else f"{host}: nothing new")
         else:
             click.echo(f"# host_vars/{host}.yml")
-            click.echo(merge.format_yaml(found) if found else "# nothing new")
+            click.echo(variables.format_yaml(found) if found else "# nothing new")
     if missed:
         raise not_written(missed, "run the same command again.")
     silent = sorted(nodes.keys() - answers.facts.keys())

@@ -148,7 +148,7 @@ def site_(lab: LabSubnet, directory: Path) -> None:
 
     To judge the subnet by it: rdmaprov lab subnet run -- rdmaprov subnet DIRECTORY --here
     """
-    from rdmaprov.lab.ib_site import write_site
+    from rdmaprov.lab.ib_topology import write_site
     from rdmaprov.subnet.collect import require_new
 
     require_new(directory)

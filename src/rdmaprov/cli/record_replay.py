@@ -18,9 +18,8 @@ from rdmaprov.drift.record import survey_readings
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.recorded import RecordedProbe
-from rdmaprov.record.document import NodeRecord, read_record
+from rdmaprov.record.document import NodeRecord, read_record, written_site
 from rdmaprov.record.scrub import Scrub
-from rdmaprov.record.site import written_site
 from rdmaprov.runs.masks import Mask
 from rdmaprov.terminal import Line
 from rdmaprov.validate.run import ValidateRequest, run

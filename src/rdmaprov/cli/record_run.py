@@ -23,9 +23,8 @@ from rdmaprov.probe.fleet import open_probe
 from rdmaprov.probe.recorded import RecordingProbe
 from rdmaprov.probe.session import Limits
 from rdmaprov.record.anonymous import Pseudonyms
-from rdmaprov.record.document import new_document, parse_record, to_bytes
+from rdmaprov.record.document import new_document, parse_record, to_bytes, variables_of
 from rdmaprov.record.scrub import Scrub
-from rdmaprov.record.site import variables_of
 from rdmaprov.runs.files import not_written, write_bytes_whole
 from rdmaprov.runs.masks import Mask
 from rdmaprov.validate import run as suite

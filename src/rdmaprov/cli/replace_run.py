@@ -15,12 +15,12 @@ from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.passwords import provide_passwords
 from rdmaprov.cli.replace_looks import (
     Looks,
+    Proofs,
     difference_lines,
     differences,
     key_lines,
     machine_lines,
 )
-from rdmaprov.cli.replace_proofs import Proofs
 from rdmaprov.cli.replace_work import Asked, Work
 from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.discover import reach

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from rdmaprov.contract import (
-    acceptance,
-    adaptive_routing,
     causes,
     ets,
-    firmware,
-    ipoib,
     launchers,
     memory,
     modules,
@@ -20,8 +16,6 @@ from rdmaprov.contract import (
     qos,
     rails,
     ranges,
-    schedulers,
-    sharp,
     software,
     subnet,
     subnet_manager,
@@ -42,20 +36,20 @@ _RULES: tuple[Rule | FleetRule, ...] = (
     *planes.RULES,
     *subnet.RULES,
     *partitions.RULES,
-    *ipoib.RULES,
-    *sharp.RULES,
-    *adaptive_routing.RULES,
+    *partitions.IPOIB_RULES,
+    *subnet.SHARP_RULES,
+    *subnet.ADAPTIVE_ROUTING_RULES,
     *subnet_manager.RULES,
     *qos.RULES,
     *ets.RULES,
     *nccl.RULES,
     *memory.RULES,
     *modules.RULES,
-    *firmware.RULES,
+    *modules.FIRMWARE_RULES,
     *software.RULES,
-    *acceptance.RULES,
+    *launchers.FLOOR_RULES,
     *launchers.RULES,
-    *schedulers.RULES,
+    *launchers.SCHEDULER_RULES,
 )
 # `validate` judges rails.slot, by what nodes show of their cards.
 RULES = (*_RULES, *waivers.rules([*(rule.id for rule in _RULES), "rails.slot"]))

@@ -5,9 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from rdmaprov.bandwidth.fabric import FabricError
+from rdmaprov.bandwidth.floor import derive
+from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.bandwidth.site import site_fabric
 from rdmaprov.contract.rule import FleetRule, Rule, Violation
 from rdmaprov.inventory.model import Node
 
+_FLOOR, _REASON = "fabric_floor_gb_s", "fabric_floor_reason"
+_FLOOR_DOCS = "docs/acceptance.md, The floor"
+_SCHEDULER_DOCS = "docs/variables.md, scheduler"
+_KIND = "scheduler_kind"
+# Program → the places that its words must have.
+_SCHEDULER_PLACES = {
+    "scheduler_state_command": ("{node}",),
+    "scheduler_drain_command": ("{node}", "{reason}"),
+    "scheduler_resume_command": ("{node}",),
+}
 _DOCS = "docs/acceptance.md, How ranks are started"
 _LAUNCHER = "torch_runtime_launcher"
 _COMMAND = "torch_runtime_launch_command"
@@ -26,6 +40,88 @@ _OWN = (
     "--container-image", "--pty", "--label", "--multi-prog", "-w", "-N", "-n", "-u", "-l",
 )  # fmt: skip
 _OPTION = re.compile(r"(--[a-z][a-z0-9-]*(=.*)?|-[A-Za-z].*)", re.DOTALL)
+
+
+def _site_floor(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
+    try:
+        wanted = derive(site_fabric(nodes))
+    except FabricError:  # other rules say which variable is missing or wrong
+        return
+    for node in nodes:
+        demanded = node.get(_FLOOR)
+        if not isinstance(demanded, (int, float)) or demanded <= 0:
+            continue
+        if demanded > wanted.ceiling_gb_s:
+            message = f"{demanded:g} GB/s exceeds the ceiling, "
+            message += f"{format_gb_s(wanted.ceiling_gb_s)} for these rails"
+            yield node, Violation(_FLOOR, message, "write it in GB/s: divide Gb/s by 8")
+        elif demanded < wanted.floor_gb_s and not node.get(_REASON):
+            message = f"{demanded:g} GB/s is below the derived floor, "
+            message += format_gb_s(wanted.floor_gb_s)
+            yield (
+                node,
+                Violation(_FLOOR, message, f"write the reason into {_REASON}, or remove the line"),
+            )
+
+
+def _floor_reason(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
+    for node in nodes:
+        if node.get(_REASON) and not node.get(_FLOOR):
+            message = f"there is a reason, but {_FLOOR} is not set"
+            yield node, Violation(_REASON, message, f"write {_FLOOR}, or remove the line")
+
+
+FLOOR_RULES = (
+    FleetRule(
+        "acceptance.floor",
+        "A site's own floor is at most the ceiling, and has a reason "
+        "if it is below the derived floor.",
+        _FLOOR_DOCS,
+        _site_floor,
+    ),
+    FleetRule(
+        "acceptance.reason",
+        "A site that gives a reason also sets a floor.",
+        _FLOOR_DOCS,
+        _floor_reason,
+    ),
+)
+
+
+def _programs(node: Node) -> Iterator[Violation]:
+    for name, places in _SCHEDULER_PLACES.items():
+        words = [str(word) for word in node.get(name) or ()]
+        if node.get(_KIND) != "command":
+            if words:
+                message = f"it has no effect with {_KIND}: {node.get(_KIND)}"
+                remedy = f"write {_KIND}: command, or remove the line"
+                yield Violation(name, message, remedy, (), (_KIND,))
+        elif not words:
+            yield Violation(_KIND, f"the kind command needs {name}", f"set {name}")
+        else:
+            for place in places:
+                if not any(place in word for word in words):
+                    message = f"no word has {place}"
+                    yield Violation(name, message, f"write {place} where that goes")
+
+
+def _one(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
+    for name in (_KIND, *_SCHEDULER_PLACES):
+        for node in nodes:
+            if node.get(name) != nodes[0].get(name):
+                message = f"it differs from that of {nodes[0].name}: a site has one scheduler"
+                yield node, Violation(name, message, "write it once, in group_vars/all.yml")
+
+
+SCHEDULER_RULES = (
+    Rule(
+        "scheduler.programs",
+        "The site's own programs belong to scheduler_kind: command.",
+        _SCHEDULER_DOCS,
+        _programs,
+    ),
+    FleetRule("scheduler.one", "All nodes have one scheduler.", _SCHEDULER_DOCS, _one),
+)
 
 
 def _together(node: Node) -> Iterator[Violation]:

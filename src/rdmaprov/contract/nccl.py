@@ -13,7 +13,7 @@ from pathlib import Path
 from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory import schema
 from rdmaprov.inventory.model import Node
-from rdmaprov.tuner.lines import is_library, tuner_file_fault
+from rdmaprov.tuner.files import is_library, tuner_file_fault
 
 _ENV = "nccl_environment"
 _SOURCE = "NCCL sources 2.12 to 2.30: src/, docs/userguide/source/env.rst"

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rdmaprov.apply.events import parse_survey
 from rdmaprov.apply.results import ProbeResult
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
-from rdmaprov.drift.verdict import judge_answer
+from rdmaprov.drift.collection import import_plugin
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.ansible_targets import Targets
-from rdmaprov.probe.connection import Command
+from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 
+PROTOCOL = 1  # as module_utils.probed has it
 # Listing a new initramfs takes about 20 s on one slow core.
 SURVEY_LIMIT_S = 90
 # Nodes whose arguments are in memory at the same time.
@@ -34,6 +36,38 @@ sys.path.insert(0,"/proc/self/fd/%d"%f)
 from {package}.probed import main
 main()
 """
+
+
+def judge_answer(answer: Answer | NodeError, roles: Collection[str]) -> ProbeResult:
+    """Return the result of a probe."""
+    if isinstance(answer, NodeError):
+        return ProbeResult(printable(str(answer)))
+    if answer.rc != 0:
+        lines = answer.err.strip().splitlines() or ["no reason given"]
+        return ProbeResult(printable(f"survey failed with exit code {answer.rc}: {lines[-1]}"))
+    try:
+        data = json.loads(answer.out)
+    except (ValueError, RecursionError):
+        return ProbeResult("survey output is not JSON")
+    if not isinstance(data, Mapping) or data.get("protocol") != PROTOCOL:
+        return ProbeResult(f"survey output has another protocol than {PROTOCOL}")
+    answers = import_plugin("plugin_utils.answers")
+    try:
+        checked = answers.survey_answer(data, roles)
+    except answers.Odd as error:
+        return ProbeResult(printable(f"survey output {error}"))
+    return ProbeResult(_reasons(checked), parse_survey(checked), tuple(checked["warnings"]))
+
+
+def _reasons(data: Mapping[str, Any]) -> str:
+    """Return why Ansible must run on a node that was surveyed, empty if it need not."""
+    reasons = list(data["problems"])
+    if data["pending"]:
+        reasons.append(f"pending: {', '.join(data['pending'])}")
+    reboot = [reason for entry in data["roles"].values() for reason in entry["reboot"]]
+    if reboot:
+        reasons.append("reboot required: " + ", ".join(reboot))
+    return printable("; ".join(reasons))
 
 
 def probe_fleet(

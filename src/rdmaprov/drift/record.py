@@ -10,8 +10,7 @@ from typing import Any
 
 from rdmaprov.apply.results import ProbeResult
 from rdmaprov.drift import collection
-from rdmaprov.drift.fleet import SURVEY_LIMIT_S, boot, request, survey_command
-from rdmaprov.drift.verdict import judge_answer
+from rdmaprov.drift.fleet import SURVEY_LIMIT_S, boot, judge_answer, request, survey_command
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NoAnswer, NodeError
 from rdmaprov.probe.probe import Probe

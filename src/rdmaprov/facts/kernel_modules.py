@@ -78,12 +78,7 @@ def parse(files: Files) -> Configuration:
     Raises:
         CouldNotTell: one of them cannot be read.
     """
-    chosen: dict[str, str] = {}
-    for directory in DIRECTORIES:
-        for path in [*files.texts, *files.reasons]:
-            parent, _, name = path.rpartition("/")
-            if parent == directory and name.endswith(".conf") and "*" not in name:
-                chosen.setdefault(name, path)
+    chosen = files.by_name(DIRECTORIES)
     lines = [
         line
         for name in sorted(chosen)

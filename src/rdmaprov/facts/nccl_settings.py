@@ -3,6 +3,8 @@
 A process's environment counts most, then the file of NCCL_CONF_FILE or the user's ~/.nccl.conf,
 then /etc/nccl.conf (NCCL src/misc/param.cc, initEnvFunc; setenv without overwriting). Homes are
 those of /etc/passwd and below /home; a job's own environment is the job's.
+
+The tuner plugin's file: github.com/NVIDIA/nccl, plugins/tuner/example/plugin.c, loadConfig.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import END, Files, parse_files, read_files, whole
 
+TUNER_PATH = "/etc/nccl_tuner.conf"
 LOGINS = (
     "/etc/environment",
     "/etc/security/pam_env.conf",
@@ -37,6 +40,21 @@ _DOT_FILES = (
     ' file="${home%/}/.nccl.conf"; [ ! -f "$file" ] || LC_ALL=C grep -aHZ "" "$file"; done; '
     f"echo {END}"
 )
+
+
+def tuner_lines(host: Host) -> tuple[str, ...] | None:
+    """Return the lines that count, None if there is no file.
+
+    Raises:
+        CouldNotTell: it cannot be read.
+    """
+    text = read_files(host, TUNER_PATH).get(TUNER_PATH)
+    return None if text is None else effective(text)
+
+
+def effective(text: str) -> tuple[str, ...]:
+    """Return the lines that count: the first one that fits a collective is taken."""
+    return tuple(line for line in text.split("\n") if line and not line.startswith("#"))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from rdmaprov.facts.lldp_daemons import Neighbors, parse_lldpad, parse_lldpd
 from rdmaprov.facts.lldp_dcbx import OddUnit
 from rdmaprov.facts.lldp_unit import LldpNeighbor, parse_frame
 from rdmaprov.facts.memo import remember
-from rdmaprov.facts.node_program import node_command
-from rdmaprov.facts.text import Output, run_program
+from rdmaprov.facts.text import Output, node_command, run_program
 
 LLDPCTL = "lldpctl -f json0"
 _VERSION = "lldpctl -v"

@@ -35,12 +35,7 @@ def at_boot(files: Files) -> dict[str, tuple[str, str]]:
     Raises:
         CouldNotTell: one of them cannot be read.
     """
-    chosen: dict[str, str] = {}
-    for directory in DIRECTORIES:
-        for path in [*files.texts, *files.reasons]:
-            parent, _, name = path.rpartition("/")
-            if parent == directory and "*" not in name:
-                chosen.setdefault(name, path)
+    chosen = files.by_name(DIRECTORIES)
     found: dict[str, tuple[str, str]] = {}
     for name in sorted(chosen):
         for line in files.must(chosen[name]).splitlines():

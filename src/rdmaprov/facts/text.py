@@ -5,19 +5,31 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
+import rdmaprov.node
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.memo import remember
+from rdmaprov.probe.script import node_script
 
 END = "rdmaprov-end"
 _ABSENT = ("No such file or directory", "Not a directory", "No such device")
 _COMMANDS = 256  # of a node; other nodes get the same
 _GLOB = re.compile(r"[A-Za-z0-9_./:@+*?=\[\]-]+")
+
+
+@cache
+def node_command(program: str, *words: str) -> str:
+    """Return the command that runs a program, such as `relay.py`, with arguments."""
+    source = node_script(Path(rdmaprov.node.__file__).with_name(program)).decode()
+    # RHEL has a Python of its own, whether or not there is one in PATH.
+    python = '"$(command -v python3 || echo /usr/libexec/platform-python)"'
+    return " ".join([python, "-I", "-S", "-c", *map(shlex.quote, (source, *words))])
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,16 @@ class Files:
         if reason is None or reason in _ABSENT:
             return None
         raise CouldNotTell(f"{path}: {reason}{_needs_root(reason)}")
+
+    def by_name(self, directories: Sequence[str]) -> dict[str, str]:
+        """Return by their names the files of directories, each from the first that has it."""
+        found: dict[str, str] = {}
+        for directory in directories:
+            for path in [*self.texts, *self.reasons]:
+                parent, _, name = path.rpartition("/")
+                if parent == directory and "*" not in name:
+                    found.setdefault(name, path)
+        return found
 
     def value(self, path: str) -> str | None:
         """Return a file's text without the blanks around it, None if there is no such file."""

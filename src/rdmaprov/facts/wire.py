@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rdmaprov.facts.errors import CouldNotTell
-from rdmaprov.facts.node_program import node_command
-from rdmaprov.facts.text import END, whole
+from rdmaprov.facts.text import END, node_command, whole
 
 # Enough that what else is on the wire (ARP, the tools' own TCP connection) is small beside it.
 MESSAGES, MESSAGE_BYTES = 1000, 1024

@@ -6,12 +6,14 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rdmaprov.bandwidth.history import MIN_RESULTS
 from rdmaprov.errors import UnreachableError, UsageError
+from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.certificate_facts import ISSUED, UNTIL
-from rdmaprov.history.comparison import Comparison, Measured, RunDifference
 from rdmaprov.history.digest import NOT_RUN, RunDigest, RunSeries, Trouble
 from rdmaprov.history.events import settings_between
 from rdmaprov.history.index import Index
@@ -22,11 +24,105 @@ from rdmaprov.history.troubles import common_keys
 from rdmaprov.rail_counters.change_points import MIN_CHANGE
 from rdmaprov.runs.results import NotRead
 
+_KNOWN = GOOD | {"failed", "pending"}
 _TO_SIGMA = 1.4826  # as bandwidth.history: median absolute deviation → standard deviation
 _SIGMAS = 4  # of 8,192 rails, by chance half a rail is beyond it
 # Our choice: below 1 MiB a message is latency, of which single runs differ by more.
 _SMALL_BYTES, _SMALL_CHANGE = 1 << 20, 0.2
 _WHOLE = ("plan", "apply")  # of one shape
+
+
+@dataclass(frozen=True)
+class RunDifference:
+    """A value that was one thing in the first run and is another in the second.
+
+    Args:
+        what: the name of the value, such as `NVIDIA driver` or `finding`.
+        was: in the first run; empty if it was not there.
+        nodes: on which; none if it is about all together.
+        is_worse: whether that is for the worse; None where nobody can say.
+    """
+
+    what: str
+    was: str
+    now: str
+    nodes: tuple[str, ...]
+    is_worse: bool | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "what": self.what,
+            "was": self.was,
+            "now": self.now,
+            "nodes": list(self.nodes),
+            "worse": self.is_worse,
+        }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measurement of both runs; `differs` if that is beyond what runs differ by anyway."""
+
+    series: RunSeries
+    was: float
+    now: float
+    differs: bool
+
+    @property
+    def share(self) -> float:
+        """Return the relative change."""
+        return self.now / self.was - 1 if self.was else math.inf
+
+    @property
+    def is_worse(self) -> bool:
+        """Return whether it differs, and for the worse."""
+        return self.differs and (self.share > 0) == self.series.lower_is_better
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            **self.series.as_data(),
+            "was": self.was,
+            "now": self.now,
+            "share": round(self.share, 4) if self.was else None,
+            "differs": self.differs,
+            "worse": self.is_worse,
+        }
+
+
+@dataclass
+class Comparison:
+    """What differs between two runs of one verb.
+
+    Attributes:
+        first: the earlier one as the user named it.
+        troubles: checks and findings that came or went.
+        only_one: how many measurements only one of them has.
+    """
+
+    first: RunDigest
+    second: RunDigest
+    settings: list[RunDifference] = field(default_factory=list)
+    states: list[RunDifference] = field(default_factory=list)
+    troubles: list[RunDifference] = field(default_factory=list)
+    measured: list[Measured] = field(default_factory=list)
+    only_one: int = 0
+
+    def exit_code(self) -> ExitCode:
+        """Return 1 if something is worse in the second run, 4 if nobody can say, else 0."""
+        differ = any(each.is_worse for each in (*self.states, *self.troubles))
+        if differ or any(each.is_worse for each in self.measured):
+            return ExitCode.FAILED
+        common = self.first.states.keys() & self.second.states.keys()
+        known = (common or self.measured) and not self.unknown
+        return ExitCode.OK if known else ExitCode.UNKNOWN
+
+    @property
+    def unknown(self) -> list[str]:
+        """Return the nodes of both runs of which the second one does not know whether they pass."""
+        now = self.second.states
+        return [name for name in self.first.states if now.get(name, "failed") not in _KNOWN]
 
 
 class RunNotRead(UnreachableError):

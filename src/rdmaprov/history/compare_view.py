@@ -10,7 +10,7 @@ from typing import Any
 import rdmaprov
 from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.history.comparison import Comparison, Measured, RunDifference
+from rdmaprov.history.compare import Comparison, Measured, RunDifference
 from rdmaprov.history.digest import RunDigest
 from rdmaprov.history.events import short
 from rdmaprov.history.lines import amount

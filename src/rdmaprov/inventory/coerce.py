@@ -25,9 +25,10 @@ from rdmaprov.inventory.type_messages import (
     expected,
     in_words,
     nearest_name,
+    notation,
+    written_text,
     wrong_type,
 )
-from rdmaprov.inventory.written_text import notation, written_text
 
 Path = tuple[str | int, ...]
 Report = Callable[["Path", str, str], None]

@@ -9,25 +9,62 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.errors import UsageError
-from rdmaprov.inventory import ansible_warnings, files, names, schema, secrets
+from rdmaprov.inventory import ansible_warnings, names, schema, secrets, site_files
 from rdmaprov.inventory.ansible_api import (
+    AT_RUN_TIME,
     AnsibleError,
+    AnsibleVaultError,
+    EncryptedString,
+    Engine,
     Host,
     Inventory,
     NoMatch,
+    error_position,
     error_text,
     mute,
 )
-from rdmaprov.inventory.ansible_templates import AnsibleRenderer
 from rdmaprov.inventory.errors import SiteError, site_directory
+from rdmaprov.inventory.expression import DYNAMIC
 from rdmaprov.inventory.host_positions import HostPositions
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.nodes import NodeBuilder, no_collection, no_hosts, unsafe_host_names
-from rdmaprov.inventory.resolve import Variables
+from rdmaprov.inventory.resolve import VAULT_REMEDY, Renderer, ResolveError, Variables
+from rdmaprov.inventory.tags import position_of
 from rdmaprov.problem import display_path, merge_problems, printable
 from rdmaprov.words import quantity, some
 
 _MOST_NAMED = 8
+
+
+class AnsibleRenderer(Renderer):
+    """Renders with Ansible's engine, and decrypts with the vault passwords that Ansible has."""
+
+    at_run_time = DYNAMIC | AT_RUN_TIME
+
+    def __init__(self) -> None:
+        super().__init__(Engine())
+
+    def is_encrypted(self, raw: object) -> bool:
+        """Return whether a value is vaulted."""
+        return isinstance(raw, EncryptedString)
+
+    def explain(self, raw: object, error: Exception) -> ResolveError:
+        """Return why a value cannot be rendered or decrypted."""
+        at = position_of(raw)
+        if isinstance(error, AnsibleVaultError):
+            message = "is encrypted, and no vault password decrypts it"
+            return ResolveError(at or error_position(error), message, VAULT_REMEDY, "vault")
+        text = error_text(error)
+        if isinstance(error, AnsibleError):
+            message = f"its template fails: {text}" if text else "its template fails"
+            return ResolveError(at, message, _remedy(text), "template")
+        return ResolveError(at, f"its template fails: {text}", "correct the template", "template")
+
+
+def _remedy(text: str) -> str:
+    if "is undefined" in text:
+        return "write the missing variable, or correct its name"
+    return "correct the template"
 
 
 def load_site(
@@ -69,7 +106,7 @@ class _Loader:
         self._builder = NodeBuilder(site, self._schema, self._inventory, self._positions)
 
     def fleet(self, limit: str | None, count: Callable[[int, int], None]) -> Fleet:
-        problems = list(files.problems(self._site, self._inventory))
+        problems = list(site_files.problems(self._site, self._inventory))
         if problems:
             problems += ansible_warnings.duplicates(self._warnings)
             return Fleet(self._site, (), tuple(merge_problems(problems)))

@@ -11,8 +11,14 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
-from rdmaprov.isolation.accuse import accuse_intermittent, accuse_nodes, accuse_pairs, hangs
-from rdmaprov.isolation.accuse_leaves import accuse_all, accuse_uplinks
+from rdmaprov.isolation.accuse import (
+    accuse_all,
+    accuse_intermittent,
+    accuse_nodes,
+    accuse_pairs,
+    accuse_uplinks,
+    hangs,
+)
 from rdmaprov.isolation.fleet_search import LEAST_OF_LEAF, FleetSearch
 from rdmaprov.isolation.meetings import Meetings, Pair
 from rdmaprov.isolation.model import FaultyPart, IsolationResult

@@ -14,8 +14,8 @@ from pathlib import Path
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.lab import disk, tools
 from rdmaprov.lab.image import ImageStore, Recipe, Say, check_space
-from rdmaprov.lab.parallel import in_parallel
 from rdmaprov.lab.process import CommandError, run
+from rdmaprov.lab.tools import in_parallel
 
 ROOT_LABEL = "rdmaprov-root"
 TORCH_LABEL = "rdmaprov-torch"

@@ -15,9 +15,9 @@ from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import POLL_S
 from rdmaprov.lab.model import Lab, LabNode, SavedState
-from rdmaprov.lab.parallel import in_parallel
 from rdmaprov.lab.patience import limit_s
 from rdmaprov.lab.request import LabRequest
+from rdmaprov.lab.tools import in_parallel
 from rdmaprov.lab.virtual_machines import Machines, State
 from rdmaprov.resources import data_dir
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -13,12 +14,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
-from rdmaprov.lab import ib_tools, tools
+from rdmaprov.lab import tools
 from rdmaprov.lab.ib_daemons import UP_TIMEOUT_S, SubnetDaemons, SubnetNotUp
 from rdmaprov.lab.ib_faults import SubnetFault
-from rdmaprov.lab.ib_topology import Topology, make
+from rdmaprov.lab.ib_topology import Topology, device_name, make, node_name
 from rdmaprov.lab.layout import Layout
 
+# Those of infiniband-diags 44 that ask a fabric by management packets.
+_TOOLS = (
+    "dump_fts", "dump_lfts", "dump_mfts", "ibaddr", "ibhosts", "iblinkinfo", "ibnetdiscover",
+    "ibnodes", "ibportstate", "ibqueryerrors", "ibroute", "ibswitches", "ibtracert", "perfquery",
+    "saquery", "smpdump", "sminfo", "smpquery", "vendstat",
+)  # fmt: skip
+# umad2sim gives a process one HCA, that of SIM_HOST: the option -C names another. A client that is
+# killed leaves a directory where it ran.
+_SCRIPT = """\
+#!/bin/sh
+device={device}
+if [ "$1" = -C ]; then device=$2; shift 2; fi
+cd {work} || exit
+exec env {settings} SIM_HOST="{node} $device" {program} "$@"
+"""
 TOOLS = {
     "ibsim": "ibsim-utils",
     "opensm": "opensm",
@@ -33,6 +49,27 @@ TOOL_TIMEOUT_S = 120.0
 _UNANSWERED, _MOST_TRIES = b"SubnGet(LFT) failed", 3
 _BY_SIGNAL = 128  # and its number: a shell's exit code of a program that a signal has ended
 _TOPOLOGY = "topology.json"
+
+
+def write(directory: Path, work: Path, settings: Sequence[str]) -> None:
+    """Write a program of its own name for each tool that is installed."""
+    directory.mkdir(exist_ok=True)
+    work.mkdir(exist_ok=True)
+    for name in _TOOLS:
+        program = tools.find(name)
+        if program is None:
+            continue
+        path = directory / name
+        path.write_text(
+            _SCRIPT.format(
+                device=device_name(0),
+                work=shlex.quote(str(work)),
+                settings=shlex.join(settings),
+                node=node_name(1),
+                program=shlex.quote(program),
+            )
+        )
+        path.chmod(0o755)
 
 
 @dataclass(frozen=True)
@@ -75,7 +112,7 @@ class LabSubnet:
         fabric.write_text(net.text())
         (self._root / _TOPOLOGY).write_text(json.dumps(asdict(topology)))
         daemons = self._daemons
-        ib_tools.write(self._bin, self._root / "work", daemons.client_settings())
+        write(self._bin, self._root / "work", daemons.client_settings())
         daemons.start_fabric(fabric)
         for plane in range(topology.planes):
             daemons.start_manager(engine, plane=plane)

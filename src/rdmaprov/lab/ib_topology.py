@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from rdmaprov.lab.model import check_range
 
@@ -18,6 +20,10 @@ PLANES_RANGE = range(8)  # their numbers
 RATE = "4xHDR"
 RATE_GBPS = 200
 _MOST_PORTS = 254  # of a switch (InfiniBand Architecture 1.5, 14.2.5.3)
+# Full membership of the default partition, which opensm gives every port: opensm(8), PARTITION
+# CONFIGURATION.
+_DEFAULT_KEY = "0xffff"
+_HEADER = "---\n# Written by `rdmaprov lab subnet site`.\n"
 
 
 @dataclass(frozen=True)
@@ -220,3 +226,35 @@ def _cores(topology: Topology, plane: int) -> list[str]:
 
 def _of_plane(topology: Topology, plane: int) -> str:
     return f"-plane{plane}" if topology.planes > 1 else ""
+
+
+def write_site(directory: Path, topology: Topology) -> None:
+    """Write hosts and variables; the leaf of a rail follows from the node's fabric_leaf."""
+    import yaml
+
+    hosts = {
+        node_name(node + 1): {"fabric_leaf": pod_name(node // topology.nodes_per_leaf + 1)}
+        for node in range(topology.nodes)
+    }
+    variables: dict[str, Any] = {
+        "fabric_kind": "infiniband",
+        "fabric_link_gbps": RATE_GBPS,
+        "fabric_ipoib": False,
+        "fabric_partition_keys": [_DEFAULT_KEY],
+        "subnet_manager_hosts": [node_name(1)],
+        "fabric_rails": [
+            {
+                "rdma": device_name(rail),
+                "leaf": leaf_name("{{ fabric_leaf }}", rail),
+            }
+            for rail in range(topology.rails)
+        ],
+        "fabric_spines": topology.spine_names(),
+    }
+    (directory / "group_vars").mkdir(parents=True, exist_ok=True)
+    for name, data in (
+        ("hosts.yml", {"nodes": {"hosts": hosts}}),
+        ("group_vars/all.yml", variables),
+    ):
+        text = yaml.safe_dump(data, sort_keys=False, width=1000)
+        (directory / name).write_text(_HEADER + text)

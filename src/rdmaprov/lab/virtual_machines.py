@@ -13,20 +13,43 @@ from enum import StrEnum
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.lab import monitor, overlay, patience, qemu, shapes, snapshot, ssh
+from rdmaprov.lab import monitor, patience, qemu, shapes, snapshot, ssh
 from rdmaprov.lab.image import ImageStore, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import BOOT_TIMEOUT_S, Login
 from rdmaprov.lab.model import Lab, LabNode
-from rdmaprov.lab.parallel import in_parallel
 from rdmaprov.lab.patience import limit_s
-from rdmaprov.lab.process import Daemon
+from rdmaprov.lab.process import Daemon, run
+from rdmaprov.lab.qemu import DISK
 from rdmaprov.lab.shapes import Shape
+from rdmaprov.lab.tools import in_parallel
 
+BASE = "disk.base"  # which build of the image the disk lies on
 MONITOR_POLL_S = 0.1
 PORT_ATTEMPTS = 5
 PORT_TAKEN = "Could not set up host forwarding rule"
 START_GRACE_S = 1.0
+
+
+def fits(node_dir: Path, image_record: str) -> bool:
+    """Return whether the node has a disk on this very build of the image."""
+    base = node_dir / BASE
+    return (node_dir / DISK).exists() and base.exists() and base.read_text() == image_record
+
+
+def make(node_dir: Path, image: Path, image_record: str) -> None:
+    """Give the node a new disk; the old one goes, with the states that were saved in it."""
+    discard(node_dir)
+    (node_dir / BASE).write_text(image_record)
+    new = node_dir / "disk.new"
+    new.unlink(missing_ok=True)
+    run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(image), str(new)])
+    new.rename(node_dir / DISK)
+
+
+def discard(node_dir: Path) -> None:
+    """Remove the node's disk: its next start makes a factory-new one."""
+    (node_dir / DISK).unlink(missing_ok=True)
 
 
 class State(StrEnum):
@@ -151,7 +174,7 @@ class Machines:
 
     def discard_disk(self, name: str) -> None:
         """Remove a node's disk: its next start makes a factory-new one."""
-        overlay.discard(self.layout.node(name))
+        discard(self.layout.node(name))
         self._interruption(name).unlink(missing_ok=True)
 
     def discard(self, name: str) -> None:
@@ -214,7 +237,7 @@ class Machines:
 
     def has_disk(self, lab: Lab, name: str) -> bool:
         """Return whether a node has a disk that belongs to the lab's image."""
-        return overlay.fits(self.layout.node(name), self.store.record(lab.image_of(name)))
+        return fits(self.layout.node(name), self.store.record(lab.image_of(name)))
 
     def _ensure_disk(self, lab: Lab, name: str) -> Lab:
         """Make a node's disk unless it has one on this very image; return the lab after that."""
@@ -226,7 +249,7 @@ class Machines:
             lab = lab.without_saved_states_of([name])
             lab.save(self.layout.state)
         image = lab.image_of(name)
-        overlay.make(directory, self.store.path(image), self.store.record(image))
+        make(directory, self.store.path(image), self.store.record(image))
         return lab
 
     def _write_factory(self, lab: Lab) -> None:

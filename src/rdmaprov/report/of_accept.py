@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rdmaprov.report import bandwidth, pairs, paths, ranks, samples, scaling, training
-from rdmaprov.report.grid import grid
-from rdmaprov.report.issues import Message, Scope, group_messages
+from rdmaprov.report.issues import Message, Scope, grid, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
 from rdmaprov.words import duration, quantity
 

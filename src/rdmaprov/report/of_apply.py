@@ -8,8 +8,7 @@ from typing import Any
 
 from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import Change
-from rdmaprov.report.grid import grid
-from rdmaprov.report.issues import Message, Scope, group_messages
+from rdmaprov.report.issues import Message, Scope, grid, group_messages
 from rdmaprov.report.model import Cell, Changes, Grid, Tone, View
 from rdmaprov.runs import groups
 from rdmaprov.words import quantity

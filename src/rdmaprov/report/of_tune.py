@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rdmaprov.bandwidth.sizes import format_size
-from rdmaprov.report.grid import grid
+from rdmaprov.report.issues import grid
 from rdmaprov.report.model import Cell, Grid, Tone, View
 from rdmaprov.words import quantity
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rdmaprov.report.grid import grid
-from rdmaprov.report.issues import Message, Scope, group_messages, group_skips
+from rdmaprov.report.issues import Message, Scope, grid, group_messages, group_skips
 from rdmaprov.report.model import Cell, Grid, Tone, View
 from rdmaprov.runs.groups import count_states, subject
 from rdmaprov.runs.last_word import left_out

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rdmaprov.report.drawing import SERIES, draw_svg, short
-from rdmaprov.report.grid import grid
-from rdmaprov.report.issues import Message, Scope, group_messages
+from rdmaprov.report.issues import Message, Scope, grid, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Table, Tone, View
 from rdmaprov.runs.groups import count_states
 from rdmaprov.watch.verdict import TITLES, UNKNOWN, VICTIM

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from rdmaprov.finding.finding import Finding
+from rdmaprov.inventory.partitions import shown_key
 from rdmaprov.site_subnet.hosts import FabricHost
-from rdmaprov.site_subnet.join import join
+from rdmaprov.site_subnet.join import Joined, join
 from rdmaprov.site_subnet.plan import PlannedRail, SubnetPlan
 from rdmaprov.site_subnet.tool import last_line
 from rdmaprov.subnet.judge import Assessment
+from rdmaprov.subnet.problem import at, unknown, wrong
 
 # infiniband-diags, src/smpquery.c, pkey_table: rows of eight keys, then how many there can be.
 _ROW = re.compile(r"\s*[0-9]{1,5}:((?: 0x[0-9a-fA-F]{4}){1,8})\s*$")
@@ -94,3 +97,19 @@ def read_tables(lines: Iterable[str]) -> Iterator[tuple[int, frozenset[int]]]:
         elif _END.match(line) and lid:
             yield lid, frozenset(keys - {0})
             lid = 0
+
+
+def partition_findings(joined: Joined, tables: PartitionTables) -> Iterator[Finding]:
+    """Yield the ports that lack a key; one finding for those that told none."""
+    for rail, keys in tables.keys.items():
+        if lacks := [key for key in rail.pkeys if key not in keys]:
+            hca = joined.ports[rail].hca
+            has = ", ".join(map(shown_key, sorted(keys))) or "none"
+            text = f"lacks the partition key {', '.join(map(shown_key, lacks))}; it has {has}"
+            problem = wrong("subnet.partition", hca.end.name, hca.end.port, text)
+            yield at(problem, rail.node, rail.index)
+    if tables.why:
+        rail, why = next(iter(tables.why.items()))
+        more = f" and {len(tables.why) - 1} more" if len(tables.why) > 1 else ""
+        text = f"the partition keys of {rail.label}{more}: {why}"
+        yield unknown("fabric_partition_keys", text)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
-from rdmaprov.sizing.model import DTYPES, TrainedModel
-from rdmaprov.sizing.rows import number_row, remark_row
+from rdmaprov.sizing.model import DTYPES, TrainedModel, number_row, remark_row
 from rdmaprov.sizing.step import OVERSUBSCRIPTIONS, StepNeed
 from rdmaprov.sizing.traffic import gigabytes
 from rdmaprov.words import quantity

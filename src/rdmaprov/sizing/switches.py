@@ -10,7 +10,7 @@ from typing import Any
 
 from rdmaprov.bandwidth.fabric import MAX_NODES
 from rdmaprov.sizing.fat_tree import FatTree, NoFatTreeError, fat_tree
-from rdmaprov.sizing.rows import number_row, remark_row
+from rdmaprov.sizing.model import number_row, remark_row
 
 # Arista's 7816 has 576 ports of 800G, the most that one switch had when this was written.
 MAX_PORTS = 576

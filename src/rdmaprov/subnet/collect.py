@@ -10,7 +10,7 @@ from rdmaprov.runs.files import write_whole
 from rdmaprov.subnet import directory as names
 from rdmaprov.subnet.model import Kind
 from rdmaprov.subnet.read_discovery import read_discovery
-from rdmaprov.subnet.read_managers import read_known, read_managers
+from rdmaprov.subnet.read_states import read_known, read_managers
 
 COMMANDS = {
     names.DISCOVERY: ("ibnetdiscover", "-p"),

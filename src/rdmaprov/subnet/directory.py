@@ -8,11 +8,15 @@ from typing import TypeVar
 
 from rdmaprov.errors import UsageError
 from rdmaprov.subnet.model import Kind, Reading, Subnet
-from rdmaprov.subnet.read_counters import read_counters, read_errors
 from rdmaprov.subnet.read_discovery import read_discovery
-from rdmaprov.subnet.read_managers import read_known, read_managers
-from rdmaprov.subnet.read_states import read_states
-from rdmaprov.subnet.read_tables import read_tables
+from rdmaprov.subnet.read_states import (
+    read_counters,
+    read_errors,
+    read_known,
+    read_managers,
+    read_states,
+    read_tables,
+)
 from rdmaprov.words import quantity
 
 DISCOVERY = "ibnetdiscover-p.txt"

@@ -8,13 +8,16 @@ from enum import StrEnum
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding, exit_code
-from rdmaprov.subnet.check_cables import leaf_problems, missing_problems, trunk_problems
-from rdmaprov.subnet.check_errors import error_problems
+from rdmaprov.subnet.check_cables import (
+    identity_problems,
+    leaf_problems,
+    missing_problems,
+    order_problems,
+    trunk_problems,
+)
+from rdmaprov.subnet.check_errors import error_problems, rate_problems
 from rdmaprov.subnet.check_gaps import gap_problems
-from rdmaprov.subnet.check_identity import identity_problems
 from rdmaprov.subnet.check_managers import manager_problems, saved_manager_problems
-from rdmaprov.subnet.check_order import order_problems
-from rdmaprov.subnet.check_rates import rate_problems
 from rdmaprov.subnet.check_routes import (
     balance_problems,
     is_tree,
@@ -24,8 +27,7 @@ from rdmaprov.subnet.check_routes import (
 )
 from rdmaprov.subnet.credit_loops import credit_loops
 from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop, build
-from rdmaprov.subnet.flows import PATTERNS, rails
-from rdmaprov.subnet.loads import Imbalance, Load, Loads
+from rdmaprov.subnet.loads import PATTERNS, Imbalance, Load, Loads, rails
 from rdmaprov.subnet.model import Manager, Subnet
 from rdmaprov.subnet.problem import unknown
 from rdmaprov.subnet.routes import Routes

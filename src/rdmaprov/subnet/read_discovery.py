@@ -7,8 +7,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rdmaprov.subnet.model import Cable, Discovery, Kind, PortEnd
-from rdmaprov.subnet.rates import lane_gbps
 
+# Gb/s of one lane, as links are named (InfiniBand Architecture 1.7, table 254 and annex A18).
+LANE_GBPS = {
+    "SDR": 2.5,
+    "DDR": 5.0,
+    "QDR": 10.0,
+    "FDR10": 10.0,
+    "FDR": 14.0,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
+    "XDR": 200.0,
+}
 _END = r"(SW|CA|RT)\s+([0-9]{1,20})\s+([0-9]{1,20})\s+(0x[0-9a-fA-F]{1,16})"
 _LINK = re.compile(
     rf"{_END}\s+([0-9]{{1,20}})x\s+(.+?)\s+-\s+{_END}\s+\(\s'(.*)'\s-\s'(.*)'\s\)\s*$"
@@ -23,6 +34,11 @@ _LID = re.compile(r"\blid ([0-9]{1,20})")
 _RATE = re.compile(r"([0-9]{1,20})x(\w+)\s*$")
 _NAME = re.compile(r'"(.*)"')
 _KINDS = {"S": Kind.SWITCH, "H": Kind.HCA, "R": Kind.ROUTER}
+
+
+def lane_gbps(speed: str) -> float:
+    """Return the rate of one lane, in Gb/s; 0 if the name is unknown."""
+    return LANE_GBPS.get(speed.strip().upper(), 0.0)
 
 
 def read_discovery(lines: Iterable[str]) -> Discovery:

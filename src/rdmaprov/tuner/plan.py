@@ -6,6 +6,11 @@ drifts from block to block cancels out. After each round the better half of the 
 (successive halving: K. Jamieson and A. Talwalkar, arXiv 1502.07943). Choosing the best of many
 noisy numbers finds large ones, also where nothing is better. So the gains that count are measured
 anew, only for those that were chosen.
+
+A difference of two measurements that differ by noise alone is symmetric about zero, however long
+the tails of the noise are. So the signed-rank test needs no normal noise (F. Wilcoxon, Individual
+comparisons by ranking methods, 1945), and its bound follows from the averages of all pairs
+(J. Hodges and E. Lehmann, Estimates of location based on rank tests, 1963).
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import math
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from rdmaprov.tuner.model import (
     Gain,
@@ -23,7 +29,6 @@ from rdmaprov.tuner.model import (
     TunePlan,
     TuneResult,
 )
-from rdmaprov.tuner.ranks import centre, lower_bound
 from rdmaprov.tuner.settings import DEFAULTS, NcclSetting
 
 # Blocks of each round of choosing, and of the last one, which decides: our choice, by the table of
@@ -34,10 +39,55 @@ FINALISTS = 4
 WORTHWHILE = 0.03
 # A setting of the whole fleet may not cost more than this at any size: our choice.
 HARMLESS, LOSS_ERROR = 0.02, 0.05
-
-
 # Logarithms of gains by size.
 Shares = Mapping[int, list[float]]
+
+
+def centre(values: Sequence[float]) -> float:
+    """Return the median of the averages of all pairs; not a number without values."""
+    if not values:
+        return math.nan
+    averages = _averages(values)
+    middle = len(averages) // 2
+    return (averages[middle] + averages[~middle]) / 2
+
+
+def lower_bound(values: Sequence[float], error: float) -> float:
+    """Return what the centre is at least, except with this probability.
+
+    Args:
+        error: the probability that the centre is less, such as 0.05.
+
+    Returns:
+        Minus infinity if there are too few values to say it.
+    """
+    allowed = _below(len(values), error)
+    return _averages(values)[allowed - 1] if allowed else -math.inf
+
+
+def _averages(values: Sequence[float]) -> list[float]:
+    return sorted(
+        (one + other) / 2 for index, one in enumerate(values) for other in values[: index + 1]
+    )
+
+
+@lru_cache(maxsize=64)
+def _below(count: int, error: float) -> int:
+    """Return how many averages may lie below the centre, except with this probability.
+
+    Of values that are symmetric about zero, each set of ranks is as likely to be the positive ones.
+    """
+    sums = [1] + [0] * (count * (count + 1) // 2)
+    for rank in range(1, count + 1):
+        for total in range(len(sums) - 1, rank - 1, -1):
+            sums[total] += sums[total - rank]
+    reached, allowed = 0, 0
+    for ways in sums:
+        reached += ways
+        if reached > error * 2**count:
+            break
+        allowed += 1
+    return allowed
 
 
 @dataclass

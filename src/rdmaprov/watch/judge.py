@@ -2,14 +2,162 @@
 
 from __future__ import annotations
 
-from rdmaprov.finding.finding import Finding
-from rdmaprov.watch.balance import imbalances
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from rdmaprov.finding.finding import Finding, apply_remedy
+from rdmaprov.finding.kinds import UNFIT
+from rdmaprov.probe.errors import NodeUnreachable
+from rdmaprov.rail_counters.traffic import PRIORITY_SHARE
+from rdmaprov.watch.balance_windows import LowRail
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.links import losses, lost_links, wrong_symbols
+from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.pauses import congested, congestion, pausing, victims
-from rdmaprov.watch.priorities import wrong_priorities
+from rdmaprov.watch.priority_windows import PRIORITIES, sent_rdma
 from rdmaprov.watch.rail import Column
-from rdmaprov.watch.unknowns import unknowns
+from rdmaprov.watch.thresholds import IMBALANCE, STOPS_AT, WINDOW_S
+from rdmaprov.words import duration, quantity
+
+_LOCAL = "Check NCCL_IB_HCA, its link and its PCIe link: rdmaprov validate SITE --limit "
+_TWO = "Compare both: link and PCIe rates, NCCL_IB_HCA"
+_SHARED = "Check NCCL_IB_HCA, and this rail's switches: what they have in common"
+_FEW_NODES = 2
+_DRIVER = "Check which driver it has: ethtool -i; with Soft-RoCE there are none"
+
+
+def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Finding]:
+    """Yield the rails that carry less than 80 % of what the usual one of their node does.
+
+    Args:
+        explained: rails with another verdict, which a low rate follows from.
+    """
+    low: dict[Place, tuple[str, LowRail]] = {}
+    busy = 0
+    planes = {rail for _, rail in explained}
+    for name, node in fleet.nodes.items():
+        busy += node.balance.busy > 0
+        for rail, found in node.balance.low().items():
+            # A collective ends with its slowest rail, and the others of its plane wait for that.
+            if rail not in planes:
+                low[name, rail] = found
+    count = Counter(rail for _, rail in low)
+    shared = {rail for rail, times in count.items() if 2 * times > busy > _FEW_NODES}
+    for place, found in low.items():
+        if place[1] not in shared:
+            yield _own(fleet, place, found)
+    for rail in sorted(shared):
+        places = [place for place in low if place[1] == rail]
+        way, worst = min((low[place] for place in places), key=lambda each: each[1].share)
+        what = f"{way} down to {worst.share:.0%} of what the other rails did, on {len(places)} of "
+        nodes = tuple(node for node, _ in places)
+        what += f"{busy} busy nodes, expected at least {1 - IMBALANCE:.0%}"
+        values = {"share": worst.share, "nodes": len(places), "of_nodes": busy}
+        yield fleet.finding("traffic.share", what, _SHARED, rail=rail, nodes=nodes, values=values)
+
+
+def _own(fleet: WatchedFleet, place: Place, found: tuple[str, LowRail]) -> Finding:
+    way, low = found
+    seconds = duration(low.windows * WINDOW_S)
+    node = fleet.nodes[place[0]].node
+    is_pair = len(node.compute_rails) == 2
+    beside = "other rail" if is_pair else "usual rail of its node"
+    what = (
+        f"{way} {low.share:.0%} of what the {beside} did for {seconds}, expected at least "
+        f"{1 - IMBALANCE:.0%}"
+    )
+    if is_pair:
+        what += "; of two rails, nothing tells which is at fault"
+    remedy = _TWO if is_pair else _LOCAL + place[0]
+    values = {"share": low.share, "seen_s": low.windows * WINDOW_S}
+    return fleet.finding("traffic.share", what, remedy, place, values=values)
+
+
+def unknowns(fleet: WatchedFleet) -> Iterator[Finding]:
+    """Yield what is not known of nodes and rails."""
+    missing: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name, node in fleet.nodes.items():
+        yield from _silences(fleet, name, node)
+        if node.answers:
+            for rail, why in node.unfit.items():
+                yield Finding("rail.unsupported", why, UNFIT, name, rail, proven=False)
+            yield from _odd_counters(name, node)
+            if node.missing:
+                missing[node.missing].append(name)
+    for lines, names in missing.items():
+        what = f"no counter of {', of '.join(lines)}"
+        found = _unknown("node.counters", what, _DRIVER, "", ", ".join(lines))
+        yield replace(found, nodes=tuple(names), level="node")
+
+
+def _unknown(kind: str, what: str, remedy: str, node: str, part: str = "") -> Finding:
+    return Finding(kind, what, remedy, node, proven=False, part=part)
+
+
+def _silences(fleet: WatchedFleet, name: str, node: NodeAccount) -> Iterator[Finding]:
+    if node.lost is not None:
+        what = node.lost.message.removeprefix(f"{name}: ")
+        if node.answers:
+            what = f"no answer since {duration(fleet.seconds - node.heard_s)}: {what}"
+        hint = node.lost.hint or "Check its console"
+        away = isinstance(node.lost, NodeUnreachable)
+        kind = "node.unreachable" if away else "node.silent"
+        yield Finding(kind, what, hint, name, proven=False, unreachable=away)
+    elif not node.answers:
+        yield _unknown("node.silent", "it has not answered yet", "Watch longer", name)
+    if node.reboots:
+        at = ", ".join(duration(each) for each in node.reboots[:3])
+        what = f"it booted anew during the watch (seen at {at}): what it counted until then is lost"
+        yield _unknown("node.rebooted", what, "Find out why: its console, last -x", name)
+
+
+def _odd_counters(name: str, node: NodeAccount) -> Iterator[Finding]:
+    if node.resets:
+        what = (
+            f"counters of {_rails(node.reset_rails)} were set back {len(node.resets)} times (first "
+            f"seen at {duration(node.resets[0])}): what they counted then is lost"
+        )
+        remedy = "Find out who resets them, or reloads the driver"
+        yield _unknown("counters.reset", what, remedy, name)
+    stopped = {key for key in node.may_stop if (node.levels[key] or 0) >= STOPS_AT[key[1]]}
+    for counter in sorted({each for _, each in stopped}):
+        rails = {rail for rail, each in stopped if each == counter}
+        what = f"{counter} of {_rails(rails)} is at its largest value, and counts no more"
+        yield _unknown("counters.full", what, "Set it back: perfquery -R", name, counter)
+    gone = {rail for rail, _ in node.gone}
+    if gone:
+        what = f"counters of {_rails(gone)} can no longer be read"
+        yield _unknown("node.counters", what, "Check its log: dmesg", name)
+
+
+def _rails(numbers: set[int]) -> str:
+    ordered = sorted(numbers)
+    if len(ordered) == 1:
+        return f"rail {ordered[0]}"
+    return f"{quantity(len(ordered), 'rail')} ({', '.join(map(str, ordered))})"
+
+
+def wrong_priorities(fleet: WatchedFleet) -> Iterator[Finding]:
+    """Yield the rails whose RDMA did not have the declared priority, all in all or for a while."""
+    for place, _ in fleet.rails():
+        node, rail = fleet.nodes[place[0]], place[1]
+        wanted = fleet.lossless(place)
+        if wanted is None:
+            continue
+        found = node.priorities.wrong.get(rail) or sent_rdma(node.totals, rail)
+        if not found.is_wrong(wanted):
+            continue
+        sent = found.by_priority
+        most = max(PRIORITIES, key=lambda each: sent[each])
+        what = (
+            f"{sent[wanted] / found.rdma:.0%} of its RDMA can have had priority {wanted} "
+            f"(fabric_lossless_priority), expected at least {PRIORITY_SHARE:.0%}; most "
+            f"{found.unit} had {most} (ethtool -S: tx_prioN_{found.unit})"
+        )
+        remedy = apply_remedy("roce_qos", place[0]) + ", and check NCCL_IB_TC of the job"
+        values = {"priority": wanted, "of_rdma": sent[wanted] / found.rdma, "most_had": most}
+        yield fleet.finding("traffic.priority", what, remedy, place, values=values)
 
 
 def judge(fleet: WatchedFleet) -> list[Finding]:

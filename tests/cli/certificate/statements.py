@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from tests.cli.certified import public
 
 from rdmaprov.certificate import ssh_signature
-from rdmaprov.certificate.objection import as_data
 from rdmaprov.certificate.statement import (
     NODE,
     OPERATOR,
@@ -17,6 +16,7 @@ from rdmaprov.certificate.statement import (
     sections,
 )
 from rdmaprov.certificate.verify import verify
+from rdmaprov.cli.certificate_run import as_data
 
 
 def judge(run, fleet, now=None):

@@ -17,9 +17,9 @@ from tests.cli.certificate.statements import (
 from tests.cli.certified import make_key, public
 
 from rdmaprov.certificate import ssh_signature
-from rdmaprov.certificate.objection import as_data
 from rdmaprov.certificate.statement import NODE, make_statement, node_text, sections
 from rdmaprov.certificate.verify import verify
+from rdmaprov.cli.certificate_run import as_data
 from rdmaprov.finding.finding import exit_code
 
 

@@ -12,7 +12,7 @@ from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance.paths.plan import PathOptions, plan_paths
 from rdmaprov.acceptance.stage_report import StageReport
-from rdmaprov.acceptance.stages.pair_cross_rail import add_cross_rail_paths
+from rdmaprov.acceptance.stages.pairs import add_cross_rail_paths
 from rdmaprov.perftest.matrix import PathMatrix
 from rdmaprov.perftest.model import PathResult, PathTest
 

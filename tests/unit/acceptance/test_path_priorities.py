@@ -6,7 +6,7 @@ import pytest
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 
-from rdmaprov.acceptance.paths.priorities import judge_priorities
+from rdmaprov.acceptance.stages.pairs import judge_priorities
 
 NODES = site_nodes(FleetShape(4, gpus=2, rails=2, per_leaf=2))
 NAMES = [node.name for node in NODES]

@@ -17,7 +17,7 @@ from tests.unit.helpers.gate_sites import made_site, slow
 from tests.unit.helpers.live_ranks import FakeRunner
 
 from rdmaprov.acceptance.stage_report import parse_stages, stage_from, stage_to_keep
-from rdmaprov.acceptance.stages import scaling_sets
+from rdmaprov.acceptance.stages import scaling_view
 from rdmaprov.acceptance.stages.scaling import run_scaling
 from rdmaprov.acceptance.stages.scaling_view import findings
 from rdmaprov.isolation.scaling import KneeCause, ScalePoint, SetRate, judge_curve
@@ -35,14 +35,14 @@ ROOT = Path(__file__).parents[3]
     ("nodes", "wanted"), [(2, (2,)), (3, (2, 3)), (12, (2, 4, 8, 12)), (16, (2, 4, 8, 16))]
 )
 def test_counts_are_powers_of_two_and_all_nodes(nodes, wanted):
-    assert scaling_sets.counts(nodes) == wanted
+    assert scaling_view.counts(nodes) == wanted
 
 
 @pytest.mark.parametrize(("nodes", "per_leaf"), [(16, 4), (12, 4), (13, 5), (9, 0), (7, 3)])
 def test_each_node_is_in_a_set_of_each_count_and_a_round_has_none_twice(tmp_path, nodes, per_leaf):
     site = made_site(tmp_path, nodes, per_leaf=per_leaf)
-    for count in scaling_sets.counts(nodes):
-        rounds = scaling_sets.sets_of(site, count)
+    for count in scaling_view.counts(nodes):
+        rounds = scaling_view.sets_of(site, count)
         for groups in rounds:
             names = [name for group in groups for name in group]
             assert len(names) == len(set(names))
@@ -53,19 +53,19 @@ def test_each_node_is_in_a_set_of_each_count_and_a_round_has_none_twice(tmp_path
 
 def test_sets_up_to_a_leaf_are_inside_one_and_larger_ones_are_ordered_across(tmp_path):
     site = made_site(tmp_path, 16, per_leaf=4)
-    leaves = scaling_sets.leaf_of(site)
-    small = [g for groups in scaling_sets.sets_of(site, 4) for g in groups]
-    assert {scaling_sets.spanned(group, leaves) for group in small} == {1}
-    order = [leaves[node.name] for node in scaling_sets.alternating(site).nodes]
+    leaves = scaling_view.leaf_of(site)
+    small = [g for groups in scaling_view.sets_of(site, 4) for g in groups]
+    assert {scaling_view.spanned(group, leaves) for group in small} == {1}
+    order = [leaves[node.name] for node in scaling_view.alternating(site).nodes]
     assert all(one != other for one, other in itertools.pairwise(order))
-    again = scaling_sets.by_leaf(scaling_sets.alternating(site))
-    assert scaling_sets.alternating(site).nodes[0] == site.nodes[0] == again.nodes[0]
+    again = scaling_view.by_leaf(scaling_view.alternating(site))
+    assert scaling_view.alternating(site).nodes[0] == site.nodes[0] == again.nodes[0]
 
 
 def test_without_leaves_it_is_not_known_what_a_set_spans(tmp_path):
     site = made_site(tmp_path, 8)
-    leaves = scaling_sets.leaf_of(site)
-    assert scaling_sets.spanned(("n1", "n8"), leaves) == 0
+    leaves = scaling_view.leaf_of(site)
+    assert scaling_view.spanned(("n1", "n8"), leaves) == 0
 
 
 # --- the curve ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tests.unit.acceptance.test_acceptance_nccl import packed
 from tests.unit.helpers.accept_runs import healthy, job
 from tests.unit.helpers.sites import GOOD, write
 
-from rdmaprov.acceptance.evidence.tuner_plugin import judge_tuner
+from rdmaprov.acceptance.evidence.judge import judge_tuner
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.preflight.reach import Rendezvous
 from rdmaprov.acceptance.ranks.nccl_logs import read_run

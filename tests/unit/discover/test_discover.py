@@ -15,7 +15,7 @@ from tests.unit.helpers.discovered import RAIL
 
 from rdmaprov import contract
 from rdmaprov.cli import run
-from rdmaprov.discover import collector, merge, variables
+from rdmaprov.discover import collector, variables
 from rdmaprov.discover.reach import parse_facts
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
@@ -223,7 +223,7 @@ def test_merge_keeps_comments_and_order(machine: Path, tmp_path: Path):
     )
     assert [each.text for each in different] == ["fabric_gpu_count: the site has 0, the node 2"]
     replaced = {each.name: each.seen for each in different}
-    path = merge.merge_host_vars(site, "n1", found | replaced)
+    path = variables.merge_host_vars(site, "n1", found | replaced)
     assert path is not None
     merged = path.read_text()
     assert merged.startswith("---\n# this node\nofed_hold: false  # kept\nfabric_gpu_count: 2\n")
@@ -237,7 +237,7 @@ def test_merge_twice_changes_nothing(machine: Path, tmp_path: Path):
     facts = collector.collect(str(machine))
     node = load_site(site).nodes[0]
     found, _ = variables.compare(variables.host_variables(facts, node), node)
-    assert merge.merge_host_vars(site, "n1", found)
+    assert variables.merge_host_vars(site, "n1", found)
     node = load_site(site).nodes[0]
     assert variables.compare(variables.host_variables(facts, node), node) == ({}, ())
 

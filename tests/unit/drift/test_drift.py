@@ -20,8 +20,7 @@ from tests.unit.helpers import sites
 
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
-from rdmaprov.drift.fleet import probe_fleet, request, survey_command
-from rdmaprov.drift.verdict import PROTOCOL, judge_answer
+from rdmaprov.drift.fleet import PROTOCOL, judge_answer, probe_fleet, request, survey_command
 from rdmaprov.inventory import load_site
 from rdmaprov.inventory.ansible_api import read_yaml
 from rdmaprov.probe.connection import Answer

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from rdmaprov.facts import pings, wire
+from rdmaprov.facts import ring, wire
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.text import END
 
@@ -131,7 +131,7 @@ def ping(program):
     def found(script):
         if script:
             program("ping", script)
-        return pings.parse_pings(said(pings.ping_command([(0, NEAR, "127.0.0.1")], 4200)))[0][0]
+        return ring.parse_pings(said(ring.ping_command([(0, NEAR, "127.0.0.1")], 4200)))[0][0]
 
     return found
 
@@ -142,9 +142,9 @@ def test_ping_that_is_not_there_could_not_be_told(ping):
 
 
 def test_ping_without_answers_ends_and_says_so(ping, monkeypatch):
-    monkeypatch.setattr(pings, "PINGS_S", 1)
+    monkeypatch.setattr(ring, "PINGS_S", 1)
     last = "trap 'echo 5 packets transmitted, 0 received; exit 1' INT"
-    assert ping(f"{last}\nwhile sleep 0.1; do :; done") == pings.Ping(5, 0, "")
+    assert ping(f"{last}\nwhile sleep 0.1; do :; done") == ring.Ping(5, 0, "")
 
 
 @pytest.mark.parametrize(("rc", "silent"), [(0, set()), (1, {0}), (2, {0}), (None, set())])
@@ -152,7 +152,7 @@ def test_rail_without_any_answer_is_silent(program, rc, silent):
     """Told by ping's exit code; a ping that is not installed says nothing."""
     if rc is not None:
         program("ping", f"exit {rc}")
-    assert pings.parse_reach(said(pings.reach_command([(0, NEAR, "127.0.0.1")]))) == silent
+    assert ring.parse_reach(said(ring.reach_command([(0, NEAR, "127.0.0.1")]))) == silent
 
 
 def test_rails_are_asked_side_by_side(program, tmp_path):
@@ -163,23 +163,23 @@ def test_rails_are_asked_side_by_side(program, tmp_path):
     program("seq", 'n=0; while [ $n -lt "$1" ]; do n=$((n + 1)); echo $n; done')
     program("ping", f"{waits} set -- $(ls {begun}); [ $# = 8 ] && exit 1; sleep 0.1; done; exit 0")
     ends = [(number, NEAR, "127.0.0.1") for number in range(8)]
-    assert pings.parse_reach(said(pings.reach_command(ends))) == set(range(8))
+    assert ring.parse_reach(said(ring.reach_command(ends))) == set(range(8))
 
 
 def test_ping_counts_what_it_sends(ping):
     """With a limit of its own it would count answers, and call one that is late a loss."""
     script = 'case " $* " in *" -w "*) ;; *" -c 50 "*) echo {};; *" -c 200 "*) echo {};; esac'
     lost, more = "50 packets transmitted, 49 received", "200 packets transmitted, 196 received"
-    assert ping(script.format(lost, more)) == pings.Ping(200, 196, "")
+    assert ping(script.format(lost, more)) == ring.Ping(200, 196, "")
 
 
 @pytest.mark.parametrize("received", [50, 0])
 def test_path_that_answers_all_or_nothing_is_not_pinged_again(ping, received):
     script = 'case " $* " in *" -c 50 "*) echo 50 packets transmitted, {} received;; esac'
-    assert ping(script.format(received)) == pings.Ping(50, received, "")
+    assert ping(script.format(received)) == ring.Ping(50, received, "")
 
 
 def test_a_lost_packet_that_is_not_lost_again_is_a_stall_of_the_node(ping):
     script = 'case " $* " in *" -c 50 "*) n=49 of=50;; *) n=200 of=200;; esac\n'
     said = 'echo "$of packets transmitted, $n received"'
-    assert ping(script + said) == pings.Ping(200, 200, "")
+    assert ping(script + said) == ring.Ping(200, 200, "")

@@ -23,10 +23,10 @@ from tests.unit.helpers.switch_answers import NAMES, SavedAnswers
 from tests.unit.subnet.test_site_subnet import planned, swap
 
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.certificate import objection, of_gate
+from rdmaprov.certificate import of_gate
 from rdmaprov.certificate.recompute import verdict_objections
 from rdmaprov.certificate.verify import verify
-from rdmaprov.cli import accept_run
+from rdmaprov.cli import accept_run, certificate_run
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding, exit_code
 from rdmaprov.history import compare, metrics, news
@@ -90,7 +90,7 @@ def predicate_of(result: GateResult) -> dict[str, Any]:
 
 
 def objected(found: list[Finding]) -> tuple[Any, ExitCode]:
-    return [without_words(objection.as_data(each)) for each in found], exit_code(found)
+    return [without_words(certificate_run.as_data(each)) for each in found], exit_code(found)
 
 
 def run_all(directory: Path) -> dict[str, Any]:

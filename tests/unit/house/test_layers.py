@@ -20,7 +20,7 @@ PRINTING = ("main", "table", "row", "last_line")
 LAYERS = """
 exit_codes verbosity words errors problem resources marked interrupt node boundary finding
 terminal
-inventory tuning runner
+inventory runner
 runs
 scheduler
 probe

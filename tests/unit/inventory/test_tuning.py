@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from rdmaprov import tuning
+from rdmaprov import runner
 
-SHOW = "import json; from rdmaprov import tuning; print(json.dumps(tuning.environment(3)))"
+SHOW = "import json; from rdmaprov import runner; print(json.dumps(runner.environment(3)))"
 
 
 def environment(directory, **variables):
@@ -73,4 +73,4 @@ def test_control_sockets_get_names_that_fit(tmp_path):
     [(2, 16, 64, 2), (1000, 16, 64, 128), (1000, 16, 2, 20), (8, 1, 0.01, 1)],
 )
 def test_forks_are_bound_by_hosts_cores_and_memory(hosts, cores, free_gb, wanted):
-    assert tuning.forks(hosts, cores, int(free_gb * 10**9)) == wanted
+    assert runner.forks(hosts, cores, int(free_gb * 10**9)) == wanted

@@ -8,7 +8,7 @@ import pytest
 
 from rdmaprov.inventory.ansible_api import read_yaml
 from rdmaprov.inventory.tags import position_of
-from rdmaprov.inventory.written_text import notation, written_boolean, written_text
+from rdmaprov.inventory.type_messages import notation, written_boolean, written_text
 
 
 @pytest.mark.parametrize(

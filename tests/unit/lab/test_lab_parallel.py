@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rdmaprov.lab.parallel import in_parallel
+from rdmaprov.lab.tools import in_parallel
 
 
 def test_results_keep_the_order_of_the_items():

@@ -14,8 +14,14 @@ from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NoAnswer
 from rdmaprov.probe.recorded import RecordedProbe
 from rdmaprov.record import document as file
-from rdmaprov.record.document import NodeRecord, RecordError, new_document, parse_record, to_bytes
-from rdmaprov.record.site import written_site
+from rdmaprov.record.document import (
+    NodeRecord,
+    RecordError,
+    new_document,
+    parse_record,
+    to_bytes,
+    written_site,
+)
 
 NOT_CURED = "/var/lib/rdmaprov/not-cured-by-reboot.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"

@@ -14,7 +14,7 @@ from tests.unit.scheduler.test_scheduler_service import IDLE
 
 from rdmaprov.cli import accept_run, node_proofs
 from rdmaprov.cli.passwords import Passwords
-from rdmaprov.cli.replace_proofs import Proofs
+from rdmaprov.cli.replace_looks import Proofs
 from rdmaprov.cli.replace_work import Asked, Work
 from rdmaprov.cli.session import Prepared
 from rdmaprov.exit_codes import ExitCode

@@ -16,6 +16,7 @@ from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.scheduler.test_scheduler_service import IDLE
 
+from rdmaprov.cli.replace_work import choose_witnesses, known_good
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.target import Target
@@ -23,7 +24,6 @@ from rdmaprov.replace import hardware, host_key
 from rdmaprov.replace.host_key import HostKey, HostKeyError
 from rdmaprov.replace.journal import KEPT_S, Journal, identity_of
 from rdmaprov.replace.steps import PROOFS
-from rdmaprov.replace.witnesses import choose_witnesses, known_good
 from rdmaprov.scheduler.own_programs import OwnPrograms
 from rdmaprov.scheduler.service import give_back, take_out
 

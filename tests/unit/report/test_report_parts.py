@@ -8,8 +8,15 @@ import pytest
 from tests.report import gate_runs, runs
 
 from rdmaprov.report import of_accept, of_apply, of_validate
-from rdmaprov.report.grid import ALL, grid
-from rdmaprov.report.issues import Message, Scope, group_messages, group_skips, widen_remedy
+from rdmaprov.report.issues import (
+    ALL,
+    Message,
+    Scope,
+    grid,
+    group_messages,
+    group_skips,
+    widen_remedy,
+)
 from rdmaprov.report.model import Cell, Tone
 from rdmaprov.runs.groups import name_masker
 from rdmaprov.words import duration

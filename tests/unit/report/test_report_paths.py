@@ -11,13 +11,13 @@ import jsonschema
 import pytest
 from tests.report import gate_runs, runs
 
-from rdmaprov.acceptance.paths.data import paths_as_data
+from rdmaprov.acceptance.stages.pairs import paths_as_data
 from rdmaprov.perftest.matchings import few_matchings
 from rdmaprov.perftest.matrix import PathMatrix
 from rdmaprov.perftest.model import PathResult
 from rdmaprov.report import of_accept, paths
 from rdmaprov.report.page import html
-from rdmaprov.report.path_tiles import MOST_NODES, blocks_of
+from rdmaprov.report.paths import MOST_NODES, blocks_of
 
 SCHEMA = Path(__file__).parents[3] / "docs/results.schema.json"
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmaprov.acceptance.stages import state
+from rdmaprov.cli.replace_work import known_good
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.answer import read_history
 from rdmaprov.history.compare import read_pair
 from rdmaprov.history.metrics import metrics_text
-from rdmaprov.replace.witnesses import known_good
 from rdmaprov.runs.last_word import PASSED, Word, last_words
 
 NODE = "gpu01"

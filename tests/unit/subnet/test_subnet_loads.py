@@ -8,8 +8,7 @@ from tests.unit.helpers.subnet_texts import HEALTHY
 from rdmaprov.subnet.check_routes import lost_share
 from rdmaprov.subnet.directory import read_directory
 from rdmaprov.subnet.fabric import build
-from rdmaprov.subnet.flows import rails, ring, ringx, tree
-from rdmaprov.subnet.loads import Load, fair_load
+from rdmaprov.subnet.loads import Load, fair_load, rails, ring, ringx, tree
 
 
 @pytest.fixture(scope="module")

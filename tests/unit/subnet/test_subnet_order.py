@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rdmaprov.subnet.check_order import order_problems
+from rdmaprov.subnet.check_cables import order_problems
 from rdmaprov.subnet.fabric import build
 from rdmaprov.subnet.model import Cable, Discovery, Kind, PortEnd
 

@@ -7,9 +7,8 @@ from dataclasses import asdict
 import pytest
 from tests.unit.helpers.subnet_texts import Texts
 
-from rdmaprov.report.subnet_matrix import MOST_COLUMNS, MOST_ROWS, matrix_of
-from rdmaprov.report.subnet_picture import draw, plots
-from rdmaprov.subnet.link_loads import level_loads
+from rdmaprov.report.subnet_picture import MOST_COLUMNS, MOST_ROWS, draw, matrix_of, plots
+from rdmaprov.site_subnet.result import level_loads
 
 
 @pytest.fixture

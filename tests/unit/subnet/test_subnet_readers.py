@@ -7,11 +7,14 @@ from tests.unit.helpers.subnet_texts import FIXTURES, HEALTHY
 from rdmaprov.subnet.fabric import build
 from rdmaprov.subnet.model import NO_PORT, Kind
 from rdmaprov.subnet.names import natural, place
-from rdmaprov.subnet.read_counters import read_counters, read_errors
 from rdmaprov.subnet.read_discovery import read_discovery
-from rdmaprov.subnet.read_managers import read_managers
-from rdmaprov.subnet.read_states import read_states
-from rdmaprov.subnet.read_tables import read_tables
+from rdmaprov.subnet.read_states import (
+    read_counters,
+    read_errors,
+    read_managers,
+    read_states,
+    read_tables,
+)
 
 
 def real(name):

@@ -19,11 +19,11 @@ from rdmaprov.acceptance.live.tune_jobs import (
     sizes_line,
     tune_sizes,
 )
+from rdmaprov.cli.tune_run import answer_lines, result_as_data, trial_line
 from rdmaprov.tuner.files import site_lines
 from rdmaprov.tuner.model import Trial, TunePlan, TuneResult
 from rdmaprov.tuner.plan import Tuner
 from rdmaprov.tuner.settings import DEFAULTS, fleet_setting, size_setting, usual_settings
-from rdmaprov.tuner.wording import answer_lines, result_as_data, trial_line
 
 KINDS = {kind.name: kind for kind in kinds(held_out=True)}
 SHAPE = FleetShape(4, gpus=4, rails=4, per_leaf=4)

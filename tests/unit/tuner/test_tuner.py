@@ -12,8 +12,7 @@ from tests.madeup.nccl import CASES, LARGE, QUEUE_PAIRS, SIZES, SMALL, TREE, Mad
 from rdmaprov.errors import UsageError
 from rdmaprov.tuner.files import site_lines, tuner_file
 from rdmaprov.tuner.model import Gain, Trial, TunePlan
-from rdmaprov.tuner.plan import Tuner
-from rdmaprov.tuner.ranks import centre, lower_bound
+from rdmaprov.tuner.plan import Tuner, centre, lower_bound
 from rdmaprov.tuner.settings import (
     DEFAULTS,
     NEVER_FLEET_WIDE,

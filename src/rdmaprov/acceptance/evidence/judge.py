@@ -2,28 +2,143 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rdmaprov.acceptance.evidence import floor as fleet_floor
+from rdmaprov.acceptance.evidence.measure import SweepRow
 from rdmaprov.acceptance.preflight import gpus as gpu_checks
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.nccl_logs import RunLogs
 from rdmaprov.acceptance.ranks.run import JobRun
+from rdmaprov.acceptance.remedies import first_line
 from rdmaprov.bandwidth import history
+from rdmaprov.bandwidth.ceiling import network_gb_s
+from rdmaprov.bandwidth.fabric import FabricError
 from rdmaprov.bandwidth.site import nvlink_nodes
+from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.boundary import Document
-from rdmaprov.finding.finding import Finding
-from rdmaprov.nccl_log import transport
+from rdmaprov.finding.finding import Finding, apply_remedy
+from rdmaprov.inventory import Node
+from rdmaprov.nccl_log import collnet, transport
+from rdmaprov.nccl_log.matrix import Matrix, Process
 from rdmaprov.nccl_log.transport import Transport
-from rdmaprov.nccl_log.tuning import AlgorithmChoice
+from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
 from rdmaprov.rail_counters import link_errors
 from rdmaprov.rail_counters import traffic as counters
 from rdmaprov.rail_counters.traffic import RailTraffic
 
+# What NCCL can do without the switches. On two nodes a tree moves as much as SHARP, on three a
+# third more than a ring; from four on, none of them moves more than a ring.
+_WITHOUT = ("ring", "tree", "nvlstree")
+# How notes on a run that used it begin.
+SHARP_USED = "SHARP:"
+_LOADED = re.compile(r"Loaded (\d+) tuning configurations")
 _TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
 _NO_LOG_REMEDY = "Read the errors of the ranks, on the controller: logs/*.err of this run"
+
+
+def judge_sharp(
+    site: GateSite, ran: JobRun, matrix: Matrix, intra_node_gb_s: float
+) -> tuple[list[Finding], list[str]]:
+    """Return what is wrong with SHARP where the site wants it, and notes if it was used.
+
+    Args:
+        intra_node_gb_s: bus bandwidth of an all-reduce inside a node; 0: not known.
+    """
+    wanted = any(node.get("fabric_sharp") == "wanted" for node in site.nodes)
+    row = fleet_floor.fleet_row(ran)
+    if not wanted or row is None or len(site.nodes) < 2:
+        return [], []
+    most = _most_gb_s(site, ran, intra_node_gb_s)
+    if most is not None and row.busbw_gb_s > most:
+        return [], [f"{SHARP_USED} proven by number: {_carried(row, most)}"]
+    algorithm = taken_algorithm(matrix.choices, "AllReduce", row.bytes, len(row.ranks))
+    is_connected = collnet.is_connected(matrix)
+    if algorithm in collnet.SWITCH_ALGORITHMS and is_connected:
+        said = (
+            f"{SHARP_USED} NCCL took {algorithm} for {format_size(row.bytes)}; by number unknown: "
+        )
+        return [], [said + _carried(row, most)]
+    if algorithm is None and is_connected:
+        what = "whether SHARP is used is not verified: NCCL's log has no TUNING line of this size"
+        remedy = "Use NCCL 2.20 or later, and leave NCCL_DEBUG_SUBSYS to rdmaprov accept"
+        return [Finding("sharp.unused", what, remedy, proven=False, level="fleet")], []
+    return [_not_used(matrix, algorithm, row)], []
+
+
+def _not_used(matrix: Matrix, algorithm: str | None, row: SweepRow) -> Finding:
+    why = collnet.obstacle(matrix)
+    took = f"NCCL took {algorithm}" if algorithm else "CollNet was not set up"
+    what = f"SHARP is wanted (fabric_sharp) and not used: {took} for {format_size(row.bytes)}"
+    what += f" ({why.seen})" if why.seen else ""
+    return Finding("sharp.unused", what, f"Likely cause: {why.cause}", level="fleet")
+
+
+def _carried(row: SweepRow, most: float | None) -> str:
+    carries = "is not known" if most is None else f"is at most {most:.1f} GB/s"
+    return f"{row.busbw_gb_s:.1f} GB/s, and what rings and trees carry {carries}"
+
+
+def _most_gb_s(site: GateSite, ran: JobRun, intra_node_gb_s: float) -> float | None:
+    try:
+        fabric = fleet_floor.fabric_of(site, ran, intra_node_gb_s)
+        return max(network_gb_s(fabric, name) for name in _WITHOUT)
+    except FabricError:
+        return None
+
+
+def judge_tuner(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
+    """Yield the nodes on which the site's tuner plugin, or its file, has no effect.
+
+    NCCL keeps its own tuner if it cannot load a plugin, and the example plugin runs without
+    lines if it cannot read its file.
+    """
+    by_host: dict[str, list[Process]] = {}
+    for process in logs.matrix.processes:
+        by_host.setdefault(process.host.partition(".")[0], []).append(process)
+    for node in site.nodes:
+        plugin = str(node.get("nccl_tuner_plugin") or "")
+        if not plugin or plugin == "none" or node.name not in logs.nodes:
+            continue
+        host = str(site.facts[node.name]["hostname"]).partition(".")[0]
+        yield from _judge_node(node, plugin, [p.hints for p in by_host.get(host, ())])
+
+
+def _judge_node(
+    node: Node, plugin: str, processes: Sequence[Mapping[str, str]]
+) -> Iterator[Finding]:
+    without = [hints for hints in processes if "tuner" not in hints]
+    failed = [hints["no_tuner"] for hints in without if "no_tuner" in hints]
+    if failed:
+        what = (
+            f"NCCL did not load the tuner plugin {plugin}: its log says '{first_line(failed[0])}'"
+        )
+        remedy = (
+            f"On {node.name}, where ranks run, install the library in a directory of the loader's, "
+            "or write its path into nccl_tuner_plugin; compare the versions of plugin and NCCL"
+        )
+        yield Finding("nccl.tuner", what, remedy, node.name)
+    elif without or not processes:
+        what = f"whether NCCL loaded the tuner plugin {plugin}: its log does not say"
+        remedy = f"On {node.name}, check that ranks read /etc/nccl.conf: a container has its own"
+        yield Finding("nccl.tuner", what, remedy, node.name, proven=False)
+    else:
+        yield from _judge_file(node, processes)
+
+
+def _judge_file(node: Node, processes: Sequence[Mapping[str, str]]) -> Iterator[Finding]:
+    """Yield what the plugin says of its file; only NCCL's example plugin says anything."""
+    lines = str(node.get("nccl_tuner_config") or "").split("\n")
+    due = sum(1 for line in lines if line and not line.startswith("#"))
+    for said in (hints.get("tuner_file", "") for hints in processes if due):
+        loaded = _LOADED.search(said)
+        if said and (loaded is None or int(loaded[1]) != due):
+            what = f"the tuner plugin did not read its file of {due} lines: '{first_line(said)}'"
+            yield Finding("nccl.tuner", what, apply_remedy("nccl", node.name), node.name)
+            return
 
 
 def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:

@@ -11,9 +11,9 @@ from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.at_fault import wrong_sums
 from rdmaprov.acceptance.at_fault.nccl_diagnostics import judge_diagnostics
 from rdmaprov.acceptance.evidence import floor as fleet_floor
+from rdmaprov.acceptance.evidence import judge, measure, proof
 from rdmaprov.acceptance.evidence import judge as evidence
-from rdmaprov.acceptance.evidence import measure, proof, sharp
-from rdmaprov.acceptance.evidence.tuner_plugin import judge_tuner
+from rdmaprov.acceptance.evidence.judge import judge_tuner
 from rdmaprov.acceptance.launchers import choice
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.paths import judge as paths
@@ -142,7 +142,7 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     found, notes = judge_diagnostics(site, logs.matrix)
     result.findings += found
     result.notes += notes
-    found, notes = sharp.judge_sharp(site, ran, logs.matrix, result.intra_node_gb_s)
+    found, notes = judge.judge_sharp(site, ran, logs.matrix, result.intra_node_gb_s)
     result.findings += found
     result.notes += notes
     result.used_sharp = bool(notes)

@@ -2,32 +2,187 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rdmaprov.acceptance.ask.nodes import Nodes
+from rdmaprov.acceptance.live import isolate
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
-from rdmaprov.acceptance.paths.data import paths_as_data
 from rdmaprov.acceptance.paths.pci import near_gpus, usual_slots
 from rdmaprov.acceptance.paths.perftests import open_path_tests
-from rdmaprov.acceptance.paths.plan import PathOptions, plan_paths
-from rdmaprov.acceptance.paths.priorities import judge_priorities
+from rdmaprov.acceptance.paths.plan import PathOptions, PathPlan, plan_paths
 from rdmaprov.acceptance.paths.survey import software_settings, survey_nodes
 from rdmaprov.acceptance.preflight import readings
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.stage_report import StageReport, leave_out
 from rdmaprov.acceptance.stages import groups as stages_groups
-from rdmaprov.acceptance.stages.pair_cross_rail import add_cross_rail_paths
 from rdmaprov.acceptance.stages.pair_gpus import add_gpu_paths, gpu_way
 from rdmaprov.acceptance.stages.pair_paths import PathReport, message_bytes, run_paths
+from rdmaprov.boundary import Document
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
-from rdmaprov.perftest.matchings import MATCHINGS
+from rdmaprov.perftest.matchings import MATCHINGS, Matching
+from rdmaprov.perftest.matrix import PathKey, PathMatrix
+from rdmaprov.perftest.model import PathMeasurer, PathTest
 from rdmaprov.perftest.tool.options import Settings
+from rdmaprov.rail_counters import traffic as counters
+from rdmaprov.rail_counters.traffic import PRIORITY_SHARE, RailTraffic, rail_traffic
 from rdmaprov.words import quantity
 
+# Below this much, what else the node receives is not small beside it.
+_LEAST_BYTES = 16 << 20
+# Each port with three others at least, as many as tell a port from its partner.
+_LEAST_MATCHINGS = 3
 # Of each test of bandwidth, seconds: with start and end, six rounds are a minute. Our choice.
 _DURATION_S = 3
+
+
+def judge_priorities(
+    nodes: Sequence[Node], before: Mapping[str, Document], after: Mapping[str, Document]
+) -> tuple[list[Finding], list[str]]:
+    """Return the rails whose traffic had another priority than the site's, and notes.
+
+    The sender marks packets, so it comes first; where every sender is right, a rail that receives
+    another priority classifies packets wrongly, or a switch changed them.
+
+    Args:
+        before: what the reader returned before the tests, by node.
+    """
+    moved = {
+        node.name: rail_traffic(node, before[node.name], after[node.name])
+        for node in nodes
+        if node.name in before and node.name in after
+    }
+    findings: list[Finding] = []
+    silent = 0
+    for node in nodes:
+        own = [each for each in moved.get(node.name, ()) if _counts(each)]
+        silent += len(moved.get(node.name, ())) - len(own)
+        findings += counters.priorities(node, own)
+    if not findings:
+        for node in nodes:
+            findings += _received(node, moved.get(node.name, ()))
+    why = "the driver has no tx_prioN_bytes (ethtool -S)"
+    rails = quantity(silent, "rail")
+    return findings, [f"priority of the paths of {rails} not verified: {why}"] if silent else []
+
+
+def _counts(rail: RailTraffic) -> bool:
+    return any(f"ethtool.tx_prio{number}_bytes" in rail.delta for number in range(8))
+
+
+def _received(node: Node, rails: Sequence[RailTraffic]) -> Iterator[Finding]:
+    wanted = int(node.get("fabric_lossless_priority"))
+    for each in rails:
+        got = {n: each.delta.get(f"ethtool.rx_prio{n}_bytes") or 0 for n in range(8)}
+        total = sum(got.values())
+        if total >= _LEAST_BYTES and got[wanted] < PRIORITY_SHARE * total:
+            most = max(got, key=lambda number: got[number])
+            what = (
+                f"{100 * got[wanted] / total:.0f} % of the bytes that it received had priority "
+                f"{wanted} (fabric_lossless_priority), expected at least "
+                f"{100 * PRIORITY_SHARE:.0f} %; most had {most}, and all senders sent {wanted} "
+                "(ethtool -S)"
+            )
+            remedy = (
+                f"On {node.name}, check trust and the DSCP map (rdmaprov validate SITE --limit "
+                f"{node.name}); then whether its switch changes the DSCP"
+            )
+            yield Finding("traffic.priority", what, remedy, each.node, each.rail)
+
+
+def paths_as_data(
+    nodes: Sequence[str], bandwidth: PathMatrix, latency: PathMatrix, expected: str
+) -> dict[str, Any]:
+    """Return all paths, one short row each: thousands of nodes have tens of thousands.
+
+    Args:
+        nodes: names, in the site's order.
+    """
+    limits = {bandwidth.limit(path) for path in bandwidth.samples} or {bandwidth.share}
+    number = {name: place for place, name in enumerate(nodes)}
+    return {
+        "expected": expected,
+        "limit": round(min(limits), 4),
+        "rounds": bandwidth.rounds + latency.rounds,
+        "names": list(nodes),
+        "leaves": [bandwidth.leaf_of.get(name, "") for name in nodes],
+        "rows": list(_rows(number, bandwidth, latency)),
+    }
+
+
+def _rows(
+    number: dict[str, int], bandwidth: PathMatrix, latency: PathMatrix
+) -> Iterator[list[Any]]:
+    """Yield for each path: sender, receiver, both rails, GB/s, share of good, µs, error."""
+    for path in sorted({*bandwidth.samples, *bandwidth.unknown}):
+        is_known = path in bandwidth.samples
+        error = bandwidth.errors.get(path) or ("" if is_known else bandwidth.unknown[path])
+        yield [
+            number[path.sender],
+            number[path.receiver],
+            path.rail,
+            path.into,
+            round(bandwidth.gb_s(path), 3) if is_known else None,
+            round(bandwidth.value(path), 4) if is_known else None,
+            _usec(latency, path),
+            error,
+        ]
+
+
+def _usec(latency: PathMatrix, path: PathKey) -> float | None:
+    values = [sample.value for sample in latency.samples.get(path, ()) if sample.value]
+    return round(1 / statistics.median(values), 2) if values else None
+
+
+def add_cross_rail_paths(
+    stage: StageReport, within: PathMatrix, plan: PathPlan, measurer: PathMeasurer, size: int
+) -> None:
+    """Test paths from each rail to each other one, and add what came of them to the stage.
+
+    Where none of them carries anything, the rails are networks of their own, and no fault.
+
+    Args:
+        stage: its report; what it names already is not named again.
+        size: bytes of a message.
+    """
+    others = len(plan.rails) - 1
+    if not others:
+        stage.notes.append("paths between rails: there is one rail")
+        return
+    matrix = PathMatrix(
+        plan.leaf_of,
+        within.ceiling,
+        share=within.share,
+        mild_share=within.mild_share,
+        across=within.across,
+    )
+
+    def make(matching: Matching) -> Sequence[PathTest]:
+        shifted = matching if matching.shift else replace(matching, shift=1)
+        return shifted.tests(plan.rails, size=size)
+
+    rounds = [
+        replace(plan.few[number % len(plan.few)], shift=1 + number % others)
+        for number in range(max(_LEAST_MATCHINGS, others))
+    ]
+    parts = plan.search(measurer, matrix, make).run(rounds)
+    paths = quantity(len(matrix.samples), "path")
+    if matrix.samples and not any(matrix.value(path) for path in matrix.samples):
+        stage.notes.append(
+            f"{paths} from one rail to another carry nothing: the rails are separate networks"
+        )
+        return
+    known = {node for finding in stage.findings for node in finding.nodes}
+    stage.findings += isolate.findings(
+        [part for part in parts if part.kind in ("fleet", "leaf") or known.isdisjoint(part.nodes)]
+    )
+    stage.said += f"; {paths} between rails"
+    if unknown := matrix.unknown.keys() - matrix.samples.keys():
+        stage.notes.append(f"{quantity(len(unknown), 'path')} between rails not verified")
 
 
 def run_site_pairs(

@@ -15,7 +15,7 @@ from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.ranks.launch import JobRunner
 from rdmaprov.acceptance.stage_report import StageNumber, StageReport, leave_out
-from rdmaprov.acceptance.stages import scaling_sets
+from rdmaprov.acceptance.stages import scaling_view
 from rdmaprov.acceptance.stages.scaling_view import findings, plane_as_data, sentence
 from rdmaprov.bandwidth import efficiency
 from rdmaprov.bandwidth.fabric import Fabric, FabricError
@@ -91,8 +91,8 @@ class ScalingStage:
         """Return what the stage shows; its ranks start twice, in two orders of the nodes."""
         report = StageReport("scaling")
         size = _large_bytes(self.site)
-        across = self._curves(report, scaling_sets.alternating(self.site), size)
-        in_order = self._curves(report, scaling_sets.by_leaf(self.site), size, crossing=True)
+        across = self._curves(report, scaling_view.alternating(self.site), size)
+        in_order = self._curves(report, scaling_view.by_leaf(self.site), size, crossing=True)
         if report.left_out:
             left = len(self.site.nodes) - len(report.left_out)
             report.said = f"{quantity(left, 'node')} are left"
@@ -121,9 +121,9 @@ class ScalingStage:
         """
         found = _Measured()
         place = {node.name: at for at, node in enumerate(live.site.nodes)}
-        leaves = scaling_sets.leaf_of(self.site)
-        for count in scaling_sets.counts(len(self.site.nodes)):
-            for groups in scaling_sets.sets_of(self.site, count):
+        leaves = scaling_view.leaf_of(self.site)
+        for count in scaling_view.counts(len(self.site.nodes)):
+            for groups in scaling_view.sets_of(self.site, count):
                 wanted = [g for g in groups if not crossing or _has_order(g, leaves)]
                 # As torch sorts the ranks of a group.
                 ordered = {tuple(sorted(g, key=place.__getitem__)): g for g in wanted}
@@ -133,11 +133,11 @@ class ScalingStage:
         return found
 
     def _points(self, across: _Measured, in_order: _Measured, size: int) -> list[ScalePoint]:
-        leaves = scaling_sets.leaf_of(self.site)
+        leaves = scaling_view.leaf_of(self.site)
         share = BAD_SHARE if self.site.backend == "nccl" else GLOO_BAD_SHARE
         points = []
-        for count in scaling_sets.counts(len(self.site.nodes)):
-            groups = [g for own in scaling_sets.sets_of(self.site, count) for g in own]
+        for count in scaling_view.counts(len(self.site.nodes)):
+            groups = [g for own in scaling_view.sets_of(self.site, count) for g in own]
             made = tuple(
                 self._set(group, leaves, across, in_order, size)
                 for group in groups
@@ -155,7 +155,7 @@ class ScalingStage:
         in_order: _Measured,
         size: int,
     ) -> SetRate:
-        spans, reached = scaling_sets.spanned(group, leaves), across.gb_s(group, size)
+        spans, reached = scaling_view.spanned(group, leaves), across.gb_s(group, size)
         healthy_gb_s, healthy_us = self._healthy(group, spans, size)
         return SetRate(
             group,
@@ -210,7 +210,7 @@ class ScalingStage:
 
 def _has_order(group: Group, leaves: Mapping[str, str]) -> bool:
     """Return whether leaf by leaf is another order: of several leaves, or of unknown ones."""
-    return scaling_sets.spanned(group, leaves) != 1 and len(group) > 2
+    return scaling_view.spanned(group, leaves) != 1 and len(group) > 2
 
 
 def _large_bytes(site: GateSite) -> int:
@@ -222,5 +222,5 @@ def _large_bytes(site: GateSite) -> int:
 
 def scaling_line(site: GateSite) -> str:
     """Return what the stage is about to do, as one line."""
-    counted = ", ".join(map(str, scaling_sets.counts(len(site.nodes))))
+    counted = ", ".join(map(str, scaling_view.counts(len(site.nodes))))
     return f"scaling: all-reduces of {counted} nodes side by side, by a ring, in two orders"

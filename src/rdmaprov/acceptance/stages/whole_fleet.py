@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rdmaprov.acceptance.ask.nodes import Nodes
+from rdmaprov.acceptance.evidence import floor as fleet_floor
+from rdmaprov.acceptance.evidence.judge import SHARP_USED
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.preflight import readings
@@ -16,10 +18,46 @@ from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.acceptance.stages import fleet as stages_fleet
 from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import rails_alone as stages_rails
-from rdmaprov.acceptance.stages import sharp_off as stages_sharp
+from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity
+
+PLANE = "without SHARP"
+# The largest alone is compared; the one below it tells whether it is an outlier. Our choice.
+_SIZES = 2
+_PORTS_AFTER = 2  # that of the run over the rails comes between
+
+
+def compare(
+    result: GateResult,
+    site: GateSite,
+    runner: JobRunner,
+    options: Options,
+    on_stage: Callable[[str], None],
+) -> None:
+    """Run all nodes without SHARP where they ran well with it; note what it gains.
+
+    Args:
+        result: with the run of all nodes; gets a note.
+    """
+    ran = result.ran
+    if ran is None or not ran.good or not result.used_sharp:
+        return
+    job = stages_fleet.again_job(replace(site, collnet=False), options, PLANE, _SIZES, _PORTS_AFTER)
+    on_stage(stages_fleet.fleet_line(job, options.limit_s or job.limit_s()))
+    other = stages_fleet.run_fleet(runner, job, options)
+    with_it, without = fleet_floor.fleet_row(ran), fleet_floor.fleet_row(other)
+    if not other.good or with_it is None or without is None or with_it.bytes != without.bytes:
+        result.notes.append(
+            f"{SHARP_USED} not compared with a run without it, which did not end well"
+        )
+        return
+    gain = with_it.busbw_gb_s / without.busbw_gb_s
+    result.notes.append(
+        f"{SHARP_USED} {with_it.busbw_gb_s:.1f} GB/s at {format_size(with_it.bytes)}, "
+        f"{without.busbw_gb_s:.1f} GB/s without it: {gain:.2f} times"
+    )
 
 
 @dataclass(frozen=True)
@@ -56,7 +94,7 @@ class WholeFleet:
         result.findings[:] = old
         report.findings += self._isolate(site, report.findings)
         report.findings += self._run_rails(report.findings)
-        stages_sharp.compare(result, site, self.runner, self.options, outputs.on_stage)
+        compare(result, site, self.runner, self.options, outputs.on_stage)
         report.said = _said(result, job.world)
         return report
 
