@@ -15,20 +15,25 @@ LOST = re.compile(
 MOST_LINES = 256
 
 
-def ask_driver(words, limit_s=20):
-    """Return what nvidia-smi printed, its exit status, and why it did not run."""
+def run_command(argv, limit_s=20):
+    """Return what a command printed, its exit status, and why it did not run or what it says."""
     try:
         done = subprocess.run(
-            ["nvidia-smi", "--format=csv,noheader,nounits", *words],
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             universal_newlines=True,
             timeout=limit_s,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return "", 1, str(error)
     return done.stdout, done.returncode, done.stderr.strip()[-300:]
+
+
+def ask_driver(words):
+    """Return what nvidia-smi printed, its exit status, and why it did not run."""
+    return run_command(["nvidia-smi", "--format=csv,noheader,nounits", *words])
 
 
 def parse_gpus(text):

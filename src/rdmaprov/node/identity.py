@@ -6,9 +6,9 @@ number may be any bytes, so each text is printable ASCII of at most MOST charact
 
 import os
 import re
-import subprocess
 
 from rdmaprov.node.devices import INFINIBAND, NET, PCI, names, pci_path, rail_devices, rdma_at
+from rdmaprov.node.gpus import ask_driver
 
 MOST = 128
 DMI = "sys/class/dmi/id"
@@ -106,21 +106,10 @@ def read_lines(*parts):
         return []
 
 
-def ask_uuids(limit_s=20):
+def ask_uuids():
     """Return the UUID of each GPU by its PCI address; this opens them, and takes a second."""
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=pci.bus_id,uuid", "--format=csv,noheader"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            universal_newlines=True,
-            timeout=limit_s,
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return {}
     found = {}
-    for line in done.stdout.splitlines():
+    for line in ask_driver(["--query-gpu=pci.bus_id,uuid"])[0].splitlines():
         address, _, uuid = line.partition(",")
         # nvidia-smi writes eight digits of the domain, the kernel four.
         found[re.sub(r"^0000(?=[0-9a-f]{4}:)", "", address.strip().lower())] = clean(uuid)

@@ -29,7 +29,7 @@ from rdmaprov.node.devices import (
     read,
     unfit,
 )
-from rdmaprov.node.gpus import read_gpus, read_processes
+from rdmaprov.node.gpus import read_gpus, read_processes, run_command
 from rdmaprov.node.identity import read_identity
 
 SO_BINDTODEVICE = 25
@@ -45,27 +45,15 @@ print(json.dumps(found))
 """
 
 
-def run_command(argv, limit_s=20):
+def printed_by(argv, limit_s=20):
     """Return what a command printed, None if it failed; why is in the second place."""
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-            timeout=limit_s,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, str(error)
-    if done.returncode:
-        return None, done.stderr.strip()[-300:] or "exit status {}".format(done.returncode)
-    return done.stdout, ""
+    text, code, why = run_command(argv, limit_s)
+    return (None, why or "exit status {}".format(code)) if code else (text, "")
 
 
 def torch_versions(python):
     """Return the versions that an interpreter has, without importing torch: that takes long."""
-    text, why = run_command([python, "-c", VERSIONS], 60)
+    text, why = printed_by([python, "-c", VERSIONS], 60)
     return {"error": why} if text is None else json.loads(text.strip().splitlines()[-1])
 
 
@@ -152,7 +140,7 @@ def read_counters(netdev, device):
             text = read(place, name)
             if re.match(r"\d+$", text):
                 found[kind + "." + name] = int(text)
-    for line in (run_command(["ethtool", "-S", netdev])[0] or "").splitlines() if netdev else []:
+    for line in (printed_by(["ethtool", "-S", netdev])[0] or "").splitlines() if netdev else []:
         name, _, value = line.strip().partition(": ")
         if re.match(r"\d+$", value):
             found["ethtool." + name] = int(value)
@@ -261,7 +249,7 @@ def ping_targets(targets, wanted, limit_s):
 def read_neighbors():
     """Return state and link-layer address of each neighbor, by device and address."""
     found = {}
-    for line in (run_command(["ip", "neigh", "show"])[0] or "").splitlines():
+    for line in (printed_by(["ip", "neigh", "show"])[0] or "").splitlines():
         words = line.split()
         if len(words) > 3 and words[1] == "dev":
             mac = words[words.index("lladdr") + 1] if "lladdr" in words[:-1] else ""
