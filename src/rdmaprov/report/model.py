@@ -117,11 +117,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot with its numbers."""
+    """A plot with its numbers.
+
+    Args:
+        svg: an <svg> element; empty without matplotlib, None for the numbers alone.
+    """
 
     name: str
     title: str
-    svg: str
+    svg: str | None
     words: str
     note: str
     table: Table

@@ -1,31 +1,31 @@
-"""The plots of single paths: blocks of all rails, the worst blocks closer, and bad nodes."""
+"""The plot of single paths: blocks of all rails, and a table of the worst paths."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rdmaprov.report.drawing import short
+from rdmaprov.bandwidth.rates import format_gb_s, format_percent
+from rdmaprov.report.drawing import draw_svg, short
 from rdmaprov.report.heat_map import draw_cells
+from rdmaprov.report.model import Plot, Table
+from rdmaprov.words import quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from typing import Any
 
-from rdmaprov.bandwidth.rates import format_gb_s, format_percent
-from rdmaprov.report.drawing import draw_svg
-from rdmaprov.report.model import Plot, Table
-from rdmaprov.words import quantity
 
 # Above this many nodes, a cell is a pair of blocks: 8 tiles of 32 × 32 cells are what a page's
 # width shows with cells that can be told apart.
 MOST_NODES = 32
 _ACROSS = 4  # tiles beside each other
 _MOST_LABELS = 8
+_MOST_ROWS = 200  # of the table; results.json has all
+_Path = Mapping[str, Any]
+_Ends = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ class Tile:
     """
 
     title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    names: tuple[str, ...]
     shares: Mapping[tuple[int, int], float]
 
 
@@ -56,25 +55,14 @@ def blocks_of(nodes: Sequence[str], leaf_of: Mapping[str, str]) -> dict[str, lis
     return {f"{part[0]} to {part[-1]}": part for part in parts}
 
 
-def tile(
-    title: str,
-    shares: Mapping[tuple[str, str], float],
-    rows: Mapping[str, Sequence[str]],
-    columns: Mapping[str, Sequence[str]],
-) -> Tile:
-    """Return a tile; a cell has its slowest path, so that no bad one is hidden.
-
-    Args:
-        shares: of paths, by sender and receiver.
-    """
-    row_of = {node: place for place, own in enumerate(rows.values()) for node in own}
-    column_of = {node: place for place, own in enumerate(columns.values()) for node in own}
+def tile(title: str, shares: Mapping[_Ends, float], blocks: Mapping[str, Sequence[str]]) -> Tile:
+    """Return a tile; a cell has its slowest path, so that no bad one is hidden."""
+    place_of = {node: place for place, own in enumerate(blocks.values()) for node in own}
     cells: dict[tuple[int, int], float] = {}
     for (sender, receiver), share in shares.items():
-        if sender in row_of and receiver in column_of:
-            place = row_of[sender], column_of[receiver]
-            cells[place] = min(share, cells.get(place, math.inf))
-    return Tile(title, tuple(rows), tuple(columns), cells)
+        place = place_of[sender], place_of[receiver]
+        cells[place] = min(share, cells.get(place, math.inf))
+    return Tile(title, tuple(blocks), cells)
 
 
 def picture_size(tiles: Sequence[Tile]) -> tuple[float, float]:
@@ -86,15 +74,14 @@ def picture_size(tiles: Sequence[Tile]) -> tuple[float, float]:
 
 def _step(tiles: Sequence[Tile]) -> tuple[int, int]:
     """Return how many cells a tile is apart from the next one, across and down."""
-    width = max(len(each.columns) for each in tiles)
-    height = max(len(each.rows) for each in tiles)
-    return width + max(2, width // 6), height + max(2, height // 4)
+    cells = len(tiles[0].names)
+    return cells + max(2, cells // 6), cells + max(2, cells // 4)
 
 
 def draw_tiles(axes: Axes, tiles: Sequence[Tile], limit: float) -> None:
     """Draw tiles in rows of four; a ring marks a cell below the limit."""
     across, down = _step(tiles)
-    gap_y = down - max(len(each.rows) for each in tiles)
+    gap_y = down - len(tiles[0].names)
     wide, high = min(_ACROSS, len(tiles)), -(-len(tiles) // _ACROSS)
     grid = [[math.nan] * (wide * across) for _ in range(high * down)]
     marked: list[tuple[int, int]] = []
@@ -116,18 +103,15 @@ def _label(axes: Axes, each: Tile, left: int, top: int) -> None:
     """Write some senders beside the first tile of a row; their receivers have the same order."""
     if left:
         return
-    step = -(-len(each.rows) // _MOST_LABELS)
-    for row in range(0, len(each.rows), step):
-        axes.text(left - 0.8, top + row, short(each.rows[row]), fontsize=7, ha="right", va="center")
-
-
-_MOST_ROWS, _MOST_BLOCKS, _MOST_NODES = 200, 4, 12
-_Path = Mapping[str, Any]
-_Ends = tuple[str, str]
+    step = -(-len(each.names) // _MOST_LABELS)
+    for row in range(0, len(each.names), step):
+        axes.text(
+            left - 0.8, top + row, short(each.names[row]), fontsize=7, ha="right", va="center"
+        )
 
 
 def plots(data: Mapping[str, Any]) -> Iterator[Plot]:
-    """Yield the plots of the paths of a run; none if no path was tested."""
+    """Yield the plot of the paths of a run; none if no path was tested."""
     paths = data.get("paths")
     if not paths or not paths["rows"]:
         return
@@ -141,30 +125,16 @@ def plots(data: Mapping[str, Any]) -> Iterator[Plot]:
         f"{quantity(len(known), 'path')}, {len(bad):,} bad, {len(rows) - len(known):,} unknown"
         f"{_name_worst(bad)}"
     )
-    yield _plot(
+    tiles = [tile(_title(rail), own, blocks) for rail, own in _by_rail(known)]
+    yield Plot(
         "paths",
         "Bandwidth of paths, by rail",
-        [tile(_title(rail), own, blocks, blocks) for rail, own in _by_rail(known)],
+        draw_svg("paths", picture_size(tiles), lambda axes: draw_tiles(axes, tiles, limit)),
         words,
         f"Senders from above, receivers from the left; a cell has its slowest path. {words}. A "
         f"ring marks a cell below {format_percent(limit)} of good paths. {paths['expected']}",
         _worst_table(bad or sorted(known, key=lambda row: row["share"]), rows),
-        limit,
     )
-    zoomed = list(_zoom(known, bad, blocks)) if len(blocks) < len(nodes) else []
-    if zoomed:
-        said = f"the {quantity(len(zoomed), 'block')} with most bad paths, node by node"
-        yield _plot(
-            "paths-zoom",
-            "The worst blocks, by node",
-            zoomed,
-            said,
-            f"{said[0].upper()}{said[1:]}.",
-            _worst_table(bad, rows),
-            limit,
-        )
-    if bad:
-        yield _node_plot(bad, known, limit)
 
 
 def _path(row: Sequence[Any], nodes: Sequence[str], limit: float) -> _Path:
@@ -183,13 +153,6 @@ def _path(row: Sequence[Any], nodes: Sequence[str], limit: float) -> _Path:
     }
 
 
-def _plot(
-    name: str, title: str, tiles: Sequence[Tile], words: str, note: str, table: Table, limit: float
-) -> Plot:
-    svg = draw_svg(name, picture_size(tiles), lambda axes: draw_tiles(axes, tiles, limit))
-    return Plot(name, title, svg, words, note, table)
-
-
 def _by_rail(rows: Sequence[_Path]) -> Iterator[tuple[tuple[int, int], dict[_Ends, float]]]:
     """Yield the shares of each rail's paths, the slower one of a path that was tested twice."""
     found: dict[tuple[int, int], dict[_Ends, float]] = defaultdict(dict)
@@ -200,57 +163,6 @@ def _by_rail(rows: Sequence[_Path]) -> Iterator[tuple[tuple[int, int], dict[_End
 
 def _title(rail: tuple[int, int]) -> str:
     return f"rail {rail[0]}" if rail[0] == rail[1] else f"rail {rail[0]} to rail {rail[1]}"
-
-
-def _zoom(
-    known: Sequence[_Path], bad: Sequence[_Path], blocks: Mapping[str, Sequence[str]]
-) -> Iterator[Tile]:
-    block_of = {node: name for name, own in blocks.items() for node in own}
-    counts = Counter((row["rail"], block_of[row["from"]], block_of[row["to"]]) for row in bad)
-    shares = dict(_by_rail(known))
-    for (rail, up, down), _ in counts.most_common(_MOST_BLOCKS):
-        own = shares.get((rail, rail)) or {}
-        rows, columns = ({node: [node] for node in blocks[name]} for name in (up, down))
-        yield tile(f"rail {rail}: {up} to {down}", own, rows, columns)
-
-
-def _node_plot(bad: Sequence[_Path], known: Sequence[_Path], limit: float) -> Plot:
-    """Return the matrix of each node that is in most bad paths: ways by rails."""
-    counts = Counter(row[end] for row in bad for end in ("from", "to"))
-    worst = [node for node, _ in counts.most_common(_MOST_NODES)]
-    rails = sorted({row["rail"] for row in known})
-    tiles, lines = [], []
-    for node in worst:
-        cells: dict[tuple[int, int], float] = {}
-        for way, (end, key) in enumerate((("from", "rail"), ("to", "into"))):
-            for place, rail in enumerate(rails):
-                own = [row["share"] for row in known if row[end] == node and row[key] == rail]
-                if own:
-                    cells[way, place] = sorted(own)[len(own) // 2]
-                    said = "sends" if end == "from" else "receives"
-                    lines.append(
-                        (
-                            node,
-                            f"rail {rail}",
-                            said,
-                            format_percent(cells[way, place]),
-                            format_percent(min(own)),
-                            str(len(own)),
-                        )
-                    )
-        names = tuple(f"rail {rail}" for rail in rails)
-        tiles.append(Tile(node, ("sends", "receives"), names, cells))
-    words = f"median of each rail of {quantity(len(worst), 'node')} that most bad paths have"
-    head = ("node", "rail", "way", "median", "slowest", "paths")
-    return _plot(
-        "path-nodes",
-        "Nodes in bad paths",
-        tiles,
-        words,
-        f"Above what it sends, below what it receives, rail by rail: {words}.",
-        Table(head, tuple(lines)),
-        limit,
-    )
 
 
 def _name_worst(bad: Sequence[_Path]) -> str:

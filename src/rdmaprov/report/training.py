@@ -1,24 +1,20 @@
-"""The plots of training: tokens kept by number of nodes, and where a step's time goes."""
+"""The tables of training: tokens kept by number of nodes, and where a step's time goes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
-from rdmaprov.report.drawing import BAD, INK, MARKERS, SERIES, draw_svg
 from rdmaprov.report.model import Plot, Table
 from rdmaprov.words import quantity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _Point = Mapping[str, Any]
 _PARTS = ("data", "forward", "backward", "optimizer")
 
 
 def plots(data: Mapping[str, Any]) -> Iterator[Plot]:
-    """Yield both plots, none if nothing was trained."""
+    """Yield both tables, none if nothing was trained."""
     training = data.get("training")
     if not training or not training["points"]:
         return
@@ -43,7 +39,7 @@ def _efficiency(training: Mapping[str, Any]) -> Plot:
     return Plot(
         "training",
         "Training efficiency by number of nodes",
-        draw_svg("training", (9, 3.4), lambda axes: _draw_curves(axes, points, least)),
+        None,
         words,
         f"{words}. {training['parameters'] / 1e6:,.0f} million parameters in {training['dtype']}, "
         f"{training['tokens']:,} tokens of each device and step; medians of groups side by side."
@@ -52,40 +48,11 @@ def _efficiency(training: Mapping[str, Any]) -> Plot:
     )
 
 
-def _curves(points: Sequence[_Point]) -> dict[str, list[_Point]]:
-    found: dict[str, list[_Point]] = {}
-    for point in points:
-        found.setdefault(_name(point, points), []).append(point)
-    return found
-
-
 def _name(point: _Point, points: Sequence[_Point]) -> str:
     """Return a strategy, with its rail where there are several."""
     name = str(point["strategy"]).upper()
     several = len({each["plane"] for each in points}) > 1
     return f"{name}, {point['plane']}" if several else name
-
-
-def _draw_curves(axes: Axes, points: Sequence[_Point], least: float | None) -> None:
-    for number, (name, own) in enumerate(_curves(points).items()):
-        axes.plot(
-            [point["nodes"] for point in own],
-            [100 * point["efficiency"] for point in own],
-            color=SERIES[number % len(SERIES)],
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=4,
-            label=name,
-        )
-    if least:
-        axes.axhline(100 * least, color=BAD, linestyle="--", linewidth=1.5)
-    sizes = sorted({point["nodes"] for point in points})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, [str(size) for size in sizes])
-    axes.minorticks_off()
-    axes.set_ylim(0, 110 * max(1.0, *(point["efficiency"] for point in points)))
-    axes.set_xlabel("nodes that train together")
-    axes.set_ylabel("of one node (%)")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _efficiency_table(points: Sequence[_Point]) -> Table:
@@ -115,31 +82,12 @@ def _steps(points: Sequence[_Point]) -> Plot:
     return Plot(
         "training-steps",
         "A training step by its phases",
-        draw_svg("training-steps", (9, 3.4), lambda axes: _draw_steps(axes, points)),
+        None,
         words,
-        f"Median of ranks; the cross is the predicted step. {words[0].upper()}{words[1:]}. Waits "
+        f"Median of ranks. {words[0].upper()}{words[1:]}. Waits "
         "are part of the phase in which they happen: with DDP, of the backward pass.",
         _step_table(points),
     )
-
-
-def _draw_steps(axes: Axes, points: Sequence[_Point]) -> None:
-    places = range(len(points))
-    below = [0.0] * len(points)
-    for number, part in enumerate(_PARTS):
-        heights = [point["phases_us"][part] / 1e3 for point in points]
-        axes.bar(places, heights, bottom=below, color=SERIES[number], label=part)
-        below = [low + height for low, height in zip(below, heights, strict=True)]
-    known = [(at, p["predicted_us"] / 1e3) for at, p in enumerate(points) if p["predicted_us"]]
-    axes.plot([at for at, _ in known], [ms for _, ms in known], "x", color=INK, label="predicted")
-    axes.set_xticks(places, [f"{p['nodes']}\n{_short(p)}" for p in points])
-    axes.set_xlabel("nodes, strategy")
-    axes.set_ylabel("step (ms)")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-
-
-def _short(point: _Point) -> str:
-    return str(point["strategy"]).upper()
 
 
 def _step_table(points: Sequence[_Point]) -> Table:

@@ -84,7 +84,7 @@ def test_a_healthy_fleet_has_no_finding_and_its_numbers_are_its_own(healthy):
     )
 
 
-def test_the_page_has_a_curve_and_a_breakdown_with_their_tables(healthy):
+def test_the_page_has_tokens_and_a_breakdown_as_tables(healthy):
     data = {"training": json.loads(json.dumps(healthy.result.details["training"]))}
     curve, steps = pages.plots(data)
     assert "The floor is 90 %" in curve.note
