@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rdmaprov.cli.verbosity import meter
-from rdmaprov.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from rdmaprov.finding.finding import Finding
-    from rdmaprov.nccl_log.transport import Matrix, TransportVerdict
+    from rdmaprov.nccl_log.assessment import LogAssessment
     from rdmaprov.terminal import Meter
 
 
@@ -60,40 +58,19 @@ def nccl_log(
     """
     from rdmaprov.cli import nccl_log_view
     from rdmaprov.nccl_log import transport
-    from rdmaprov.nccl_log.diagnosis import conclude
-    from rdmaprov.nccl_log.failure import judge_failure
-    from rdmaprov.nccl_log.hosts import compare_hosts, unequal_ranks
-    from rdmaprov.nccl_log.judgement import absent_ranks, diagnosed, sentence
-    from rdmaprov.nccl_log.remedies import unasked
+    from rdmaprov.nccl_log.assessment import assess
 
     with meter("reading", len(files), "files") as moving:
         matrix = transport.read_matrix(_count_files(files, moving))
-    verdict = transport.verdict(matrix)
     wanted = transport.Transport(expect) if expect else None
     gdr_required = wanted is not None and not no_gdr
-    problems = transport.judge(matrix, wanted, None, gdr_required, every_rank=not partial)
-    notes = [sentence(absent_ranks(matrix))] if matrix.absent and partial else []
-    faults, others = conclude(matrix.diagnostics)
-    problems += map(diagnosed, faults)
-    failed, victims = judge_failure(matrix)
-    differences, settings = compare_hosts(matrix)
-    is_broken = bool(failed)
-    if is_broken:
-        failed += differences
-        if wanted is None:  # what the logs do not show of transports is no question then
-            problems = [each for each in problems if each.kind != "nccl.log"]
-    else:
-        problems += differences
-    notes += [*others, *victims, *settings, *filter(None, [unequal_ranks(matrix)])]
-    if wanted is None and not is_broken:
-        notes += unasked(matrix)
+    found = assess(matrix, wanted, gdr_required=gdr_required, every_rank=not partial)
     if as_json:
-        said = [sentence(each) for each in failed + problems]
-        click.echo(json.dumps(_document(matrix, verdict, said, notes), indent=2))
+        click.echo(json.dumps(document(found), indent=2))
     else:
-        for line in nccl_log_view.lines(matrix, verdict, failed, problems, notes):
+        for line in nccl_log_view.lines(found):
             click.echo(line)
-    return _exit_code(verdict, failed + problems, expected=wanted is not None)
+    return found.exit_code
 
 
 def _count_files(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
@@ -103,28 +80,19 @@ def _count_files(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
         moving.advance()
 
 
-def _exit_code(verdict: TransportVerdict, problems: list[Finding], *, expected: bool) -> ExitCode:
-    from rdmaprov.nccl_log.transport import Transport
-
-    if any(problem.proven for problem in problems):
-        return ExitCode.FAILED
-    if verdict.transport is Transport.UNKNOWN or (expected and problems):
-        return ExitCode.UNKNOWN
-    return ExitCode.OK
-
-
-def _document(
-    matrix: Matrix, verdict: TransportVerdict, problems: list[str], notes: list[str]
-) -> dict[str, object]:
+def document(found: LogAssessment) -> dict[str, object]:
     """Return the object of --json; docs/nccl-logs.md defines each key."""
+    from rdmaprov.nccl_log.judgement import sentence
+
+    matrix, verdict = found.matrix, found.verdict
     return {
         "transport": verdict.transport,
         "gdr": verdict.gdr,
         "hcas": list(verdict.hcas),
         "sharp": verdict.sharp,
         "nccl_version": verdict.nccl_version,
-        "problems": problems,
-        "notes": notes,
+        "problems": [sentence(each) for each in found.failed + found.problems],
+        "notes": found.notes,
         "algorithms": [asdict(choice) for choice in matrix.choices],
         "completion_errors": [asdict(error) for error in matrix.errors],
         "warnings": [{"host": host, "text": text} for host, text in matrix.broken.warnings],

@@ -9,6 +9,7 @@ import click
 
 from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.finding.finding import Finding
+from rdmaprov.nccl_log.assessment import LogAssessment
 from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
 from rdmaprov.nccl_log.ranges import format_ranges
 from rdmaprov.nccl_log.tuning import size_ranges
@@ -31,18 +32,13 @@ _GDR = {
 }
 
 
-def lines(
-    matrix: Matrix,
-    verdict: TransportVerdict,
-    failed: list[Finding],
-    problems: list[Finding],
-    notes: list[str],
-) -> Iterator[str]:
+def lines(found: LogAssessment) -> Iterator[str]:
     """Yield the lines to print: why the job failed comes before the transport."""
+    matrix, failed, problems = found.matrix, found.failed, found.problems
     yield from _problems(failed, "failed:  ")
     if failed:
         yield ""
-    yield click.style(_verdict(matrix, verdict), bold=True)
+    yield click.style(_verdict(matrix, found.verdict), bold=True)
     rows = list(_rows(matrix))
     if rows:
         yield ""
@@ -50,10 +46,10 @@ def lines(
     if len(rows) > _MAX_ROWS:
         yield f"and {len(rows) - _MAX_ROWS} more rows; see --json"
     yield from _algorithms(matrix)
-    if problems or notes:
+    if problems or found.notes:
         yield ""
     yield from _problems(problems, "problem: ")
-    for note in notes:
+    for note in found.notes:
         yield f"note:    {printable(note)}"
     yield from _warnings(matrix)
 

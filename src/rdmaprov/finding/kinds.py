@@ -161,6 +161,11 @@ KINDS = {
         "`nvidia-smi` failed",
         "driver and library of different versions: reboot, or load the module anew",
     ),
+    "input.unread": FindingKind(
+        "A file that was given is of no known kind, or a part of it is not known.",
+        "what only one tool writes; the end of its text",
+        "a text that was cut off; two texts in one file; another version of the tool",
+    ),
     "link.down": FindingKind(
         "A link went down.",
         "the port's own counters, its carrier during the run, or NCCL's log",
@@ -510,7 +515,7 @@ KINDS = {
     ),
     "sums.wrong": FindingKind(
         "Results of a collective are wrong.",
-        "exact sums; each other's own values; pairs of ranks",
+        "exact sums; each other's own values; pairs of ranks; nccl-tests' `#wrong`",
         "a GPU's memory or a NIC that damages data: drain the node, test it alone",
     ),
     "switch.buffers": FindingKind(

@@ -46,6 +46,25 @@ def read_logs(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
     return tally, tuple(silent)
 
 
+def read_streams(streams: Iterable[tuple[str, BinaryIO]]) -> tuple[Tally, tuple[str, ...]]:
+    """Return what open logs add up to, and the names of those without a line of NCCL's.
+
+    One without a line of NCCL's is not refused.
+
+    Args:
+        streams: name and bytes of each.
+
+    Raises:
+        UnreadableLogError: one is binary.
+    """
+    tally, silent = Tally(), []
+    for name, stream in streams:
+        tally.troubles.begin_file(name)
+        if not _add_lines(stream, name, tally):
+            silent.append(name)
+    return tally, tuple(silent)
+
+
 def read_texts(texts: Iterable[tuple[str, str]]) -> tuple[Tally, tuple[str, ...]]:
     """Return what logs in memory add up to, and the names of those without a line of NCCL's.
 
@@ -84,7 +103,7 @@ def _add_lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
     found, rest, first, wants = False, b"", True, tally.troubles.wants
     while chunk := stream.read(_CHUNK_BYTES):
         if first:
-            _refuse_binary(chunk, name)
+            refuse_binary(chunk, name)
             first = False
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
@@ -98,7 +117,8 @@ def _add_lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
     return tally.add_cut_line(rest) or found
 
 
-def _refuse_binary(chunk: bytes, name: str) -> None:
+def refuse_binary(chunk: bytes, name: str) -> None:
+    """Raise an error for the beginning of a file that is no text."""
     if chunk.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")):
         raise UnreadableLogError(
             f"{name}: is compressed", "Decompress it: zcat FILE | rdmaprov explain nccl-log -"

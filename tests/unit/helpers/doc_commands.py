@@ -83,11 +83,11 @@ def parse(
         given, rest, _ = command.make_parser(context).parse_args(list(arguments))
         _check_parameters(command, context, given)
         if isinstance(command, click.Group) and rest:
-            chosen = command.get_command(context, rest[0])
+            name, chosen, others = command.resolve_command(context, rest)
             if chosen is None:
                 raise WrongCommandError(f"{command.name} has no verb {rest[0]}")
-            below = parse(rest[1:], chosen, context)
-            return Parsed(f"{rest[0]} {below.verb}".strip(), {**given, **below.given})
+            below = parse(others, chosen, context)
+            return Parsed(f"{name} {below.verb}".strip(), {**given, **below.given})
     except click.UsageError as error:
         problem = f"{context.command_path} {arguments}: {error.format_message()}"
         raise WrongCommandError(problem) from error

@@ -37,6 +37,7 @@ switches
 isolation
 rail_counters
 perftest
+explain
 apply drift
 discover
 validate

@@ -17,7 +17,8 @@ _COLUMN = re.compile(r"#\w+|BW (?:peak|average|Port\d)\[\S+?\]|tps average|\S*\[
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?")
 _FIELD = re.compile(r'"?\b([A-Za-z_]\w*)"?\s*:\s*(\d{1,15}(?:\.\d{1,9})?)\s*[,\n}]')
 # The MTU that both ends agreed on, the smaller one of their ports (check_mtu).
-_MTU = re.compile(r'(?m)^\s*"?Mtu"?\s*: *(\d{3,5})\b')
+_MTU = re.compile(r'(?m)^[ \t]*"?Mtu"?[ \t]*: *(\d{3,5})\b')
+_ROUNDED = 0.02  # of a message rate of few digits
 _MOST_GB_S = 1000.0  # ten times the fastest port there is (800 Gb/s): anything above is no rate
 
 
@@ -46,6 +47,12 @@ def read_figures(text: str, size: int, unit: str = "Gb/sec") -> Figures | None:
     """
     found = [*_from_table(text), *_from_json(text, unit)]
     return next((each for each in found if each.size == size and _is_possible(each)), None)
+
+
+def read_all(text: str) -> list[Figures]:
+    """Return the possible results of all sizes; the unit of a JSON follows from its rates."""
+    found = [*_from_table(text)] or [*_from_json(text, _unit_of(text))]
+    return [each for each in found if _is_possible(each)]
 
 
 def read_mtu(text: str) -> int:
@@ -79,13 +86,22 @@ def _from_row(row: dict[str, str]) -> Iterator[Figures]:
         yield Figures(size, usec=float(typical))
 
 
+def _unit_of(text: str) -> str:
+    """Return the unit of a JSON's bandwidth: messages of a second, times their size."""
+    fields = {name: float(value) for name, value in _FIELD.findall(text.partition("results")[2])}
+    rate = fields.get("MsgRate", 0) * 1e6 * fields.get("MsgSize", 0) / 1e9
+    average = fields.get("BW_average", 0)
+    near = [unit for unit, gb_s in _GB_S.items() if abs(average * gb_s - rate) < _ROUNDED * rate]
+    return near[0] if near else ""
+
+
 def _from_json(text: str, unit: str) -> Iterator[Figures]:
     _, found, results = text.partition("results")
     fields = dict(_FIELD.findall(results)) if found else {}
     if not fields.get("MsgSize", "").isdecimal():
         return
     size = int(fields["MsgSize"])
-    if "BW_average" in fields:
+    if "BW_average" in fields and unit:
         yield Figures(size, gb_s=float(fields["BW_average"]) * _GB_S[unit])
     elif typical := fields.get("t_typical") or fields.get("t_avg"):
         yield Figures(size, usec=float(typical))

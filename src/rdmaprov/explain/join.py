@@ -1,0 +1,140 @@
+"""What texts show together that none of them shows alone.
+
+A text of a host's own tools does not name the host: its path does, if a host that a log names is
+one of the path's words. Where no path does, a text counts for a job whose hosts all use the same
+devices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from rdmaprov.explain import flight, perf_result, ports
+from rdmaprov.explain.flight import FlightDump
+from rdmaprov.explain.model import Shown
+from rdmaprov.explain.nccl_tests import PerfTable, floor_command
+from rdmaprov.explain.perf_result import PathTest
+from rdmaprov.explain.ports import HostPorts
+from rdmaprov.explain.topology import GpuTopology
+from rdmaprov.nccl_log.assessment import LogAssessment
+from rdmaprov.nccl_log.matrix import Gdr, Matrix
+from rdmaprov.nccl_log.ras import RasReport
+from rdmaprov.words import some
+
+_Parsed = TypeVar("_Parsed")
+
+
+def join(every: Sequence[Shown]) -> list[Shown]:
+    """Return what texts show, judged again by what the others know; last, what they add up to."""
+    log = next(iter(_all(every, LogAssessment)), None)
+    hosts = _used(log.matrix) if log else {}
+    found = [_judge_again(each, every, log, hosts) for each in every]
+    together = [*_processes(every, log), *_floors(every, hosts), *_distances(every, log)]
+    if together:
+        files = dict.fromkeys(file for each in every for file in each.files)
+        found.append(Shown("together", tuple(files), tuple(dict.fromkeys(together))))
+    return found
+
+
+def _all(every: Sequence[Shown], kind: type[_Parsed]) -> list[_Parsed]:
+    return [part for shown in every for part in shown.parsed if isinstance(part, kind)]
+
+
+def _judge_again(
+    shown: Shown,
+    every: Sequence[Shown],
+    log: LogAssessment | None,
+    hosts: dict[str, frozenset[str]],
+) -> Shown:
+    parts = shown.parsed
+    if any(isinstance(each, FlightDump) for each in parts) and log and _has_timeout(log.matrix):
+        return flight.judge(_all([shown], FlightDump), is_overdue=True)
+    part = parts[0] if parts else None
+    if isinstance(part, HostPorts) and (used := _used_by(part.file, hosts)):
+        return ports.judge(part, used)
+    if isinstance(part, PathTest) and not shown.findings and (gbps := _rate(part, every)):
+        return perf_result.judge(part, gbps)
+    return shown
+
+
+def _has_timeout(matrix: Matrix) -> bool:
+    return any(each.cause == "timeout" for each in matrix.broken.troubles)
+
+
+def _used(matrix: Matrix) -> dict[str, frozenset[str]]:
+    """Return the devices that each host of a job used or lost."""
+    used: dict[str, set[str]] = {}
+    for channel in matrix.channels:
+        if channel.rank.host:
+            used.setdefault(channel.rank.host, set()).update(channel.hcas)
+    for error in matrix.errors:
+        if error.host and error.hca:
+            used.setdefault(error.host, set()).add(error.hca)
+    return {host: frozenset(own) for host, own in used.items() if own}
+
+
+def _used_by(file: str, hosts: dict[str, frozenset[str]]) -> frozenset[str]:
+    """Return the devices that a file's host used; none if that is unknown."""
+    for host, own in hosts.items():
+        if re.search(rf"(?<![A-Za-z0-9]){re.escape(host)}(?![A-Za-z0-9])", file):
+            return own
+    return next(iter(hosts.values())) if len(set(hosts.values())) == 1 else frozenset()
+
+
+def _rate(test: PathTest, every: Sequence[Shown]) -> float:
+    """Return the rate of a test's port, 0 if texts of ports do not say it, or not the same."""
+    rates = {
+        port.gbps
+        for listed in _all(every, HostPorts)
+        for port in listed.ports
+        if port.device == test.device and port.is_active
+    }
+    return rates.pop() if len(rates) == 1 else 0.0
+
+
+def _processes(every: Sequence[Shown], log: LogAssessment | None) -> Iterator[str]:
+    """Yield which ranks the processes are that RAS names: by their ids, if only one has it."""
+    ranks = log.matrix.broken.ranks if log else {}
+    for report in _all(every, RasReport):
+        for process in report.unresponsive:
+            named = [(host, rank) for (host, pid), rank in ranks.items() if pid == process.pid]
+            if len(named) == 1:
+                host, rank = named[0]
+                who = f"process {process.pid} on {process.node}"
+                yield f"{who}, which RAS does not hear, is rank {rank} on {host}"
+
+
+def _floors(every: Sequence[Shown], hosts: dict[str, frozenset[str]]) -> Iterator[str]:
+    """Yield the commands that judge tables of all-reduce, with rails and rates where known."""
+    listed = _all(every, HostPorts)
+    for table in _all(every, PerfTable):
+        if table.collective != "all_reduce" or len(table.hosts) < 2 or not table.best[1]:
+            continue
+        for found in listed:
+            used = _used_by(found.file, hosts)
+            rails = [port for port in found.ports if port.is_active and port.gbps]
+            rails = [port for port in rails if port.device in used] if used else rails
+            top = max((port.gbps for port in rails), default=0.0)
+            number = sum(port.gbps == top for port in rails)
+            if number:
+                sure = "" if used else f", if the {number} fastest ports of {found.file} are rails"
+                yield f"judge the bandwidth{sure}: {floor_command(table, str(number), f'{top:g}')}"
+                break
+
+
+def _distances(every: Sequence[Shown], log: LogAssessment | None) -> Iterator[str]:
+    """Yield whether distance explains that GPUDirect RDMA is off."""
+    if log is None or log.verdict.gdr not in (Gdr.NONE, Gdr.SOME) or not log.verdict.hcas:
+        return
+    for found in _all(every, GpuTopology):
+        far = [gpu for gpus in found.far.values() for gpu in gpus]
+        if far:
+            names = some(far, 4)
+            yield f"GPUDirect RDMA is off, and {names} have no NIC up to PXB: that explains it"
+        elif found.nics and found.gpus:
+            yield (
+                "GPUDirect RDMA is off though each GPU has a near NIC, so distance is not why:"
+                " nvidia_peermem, DMA-BUF, NCCL_NET_GDR_LEVEL"
+            )
