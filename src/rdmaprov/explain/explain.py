@@ -4,26 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rdmaprov.explain.given import MOST_BYTES, GivenText
+from rdmaprov.errors import UsageError
+from rdmaprov.explain.given import MOST_BYTES, MOST_BYTES_IN_ALL, GivenText
 from rdmaprov.explain.inputs import INPUTS, InputKind, find_inputs
 from rdmaprov.explain.join import join
 from rdmaprov.explain.model import Shown, unread
 from rdmaprov.finding.finding import Finding
+from rdmaprov.problem import printable
 
 _KNOWN = "which texts are known: docs/explain.md"
 
 
 def explain_texts(given: Iterable[GivenText]) -> list[Shown]:
-    """Return what texts show, in the order of the table of inputs; what is unknown comes last."""
+    """Return what texts show, in the order of the table of inputs; what is unknown comes last.
+
+    Raises:
+        UsageError: they are too large to be held at once.
+    """
     by_input: dict[str, list[GivenText]] = {}
     unknown: list[Shown] = []
+    held = 0
     for each in given:
         kinds = find_inputs(each)
         if (why := _refusal(each, kinds)) is not None:
             unknown.append(Shown("", (each.name,), findings=(why,)))
             continue
+        # The logs of a thousand ranks are read again, one after the other.
+        text = each.light() if [kind.id for kind in kinds] == ["job"] else each
+        held += len(text.data)
+        if held > MOST_BYTES_IN_ALL:
+            raise UsageError(
+                f"{printable(each.name)}: with it, the files have more than"
+                f" {MOST_BYTES_IN_ALL >> 20} MiB",
+                "Pass fewer of them; of dumps, those of the ranks that differ.",
+            )
         for kind in kinds:
-            by_input.setdefault(kind.id, []).append(each)
+            by_input.setdefault(kind.id, []).append(text)
     shown = [
         found
         for kind in INPUTS

@@ -162,10 +162,10 @@ def _sentences(groups: Mapping[Group, str], known: Mapping[int, FlightDump]) -> 
             if rank in known:
                 dump = known[rank]
                 state = dump.open_in(group)
-                text = f"in operation {state.number} ({state.text})" if state else ""
+                said = f"in operation {state.number} ({state.text})" if state else ""
                 last = dump.last.get(group, 0)
                 at = f" at {state.place}" if state and state.place else ""
-                by_last[(text + at) or f"ended operation {last}, the last one called"].append(rank)
+                by_last[(said + at) or f"ended operation {last}, the last one called"].append(rank)
         for text, ranks in by_last.items():
             yield f"{name}: {format_numbers(ranks)} {text}"
 
@@ -185,12 +185,10 @@ def _unequal(group: Group, known: Mapping[int, FlightDump]) -> Iterator[Finding]
         for rank, (own,) in sorted(calls.items()):
             by_text[own.text if own.name in _EQUAL else own.name].append(rank)
         if len(by_text) > 1:
-            each = "; ".join(
+            listed = "; ".join(
                 f"{text} on {format_numbers(ranks)}" for text, ranks in list(by_text.items())[:4]
             )
-            what = (
-                f"ranks called different operations: number {number} of group {group[0]} is {each}"
-            )
+            what = f"ranks called different operations: number {number} of {group[0]} is {listed}"
             fix = (
                 "find where the program's ways part: a condition that differs by rank, unequal data"
             )
@@ -265,12 +263,14 @@ def _dump(name: str, document: Mapping[str, Any]) -> FlightDump:
     last: dict[Group, int] = {}
     for each in operations:
         last[each.group] = max(last.get(each.group, 0), each.number)
+    # The state of a group stands under a number of its own, which entries have too.
+    ids = {str(each.get("pg_id")): _owner(each) for each in plain}
     status = document.get("pg_status")
     for key, own in status.items() if isinstance(status, dict) else ():
+        known = by_name.get(ids.get(str(key), ""))
         enqueued = _number(own.get("last_enqueued_collective")) if isinstance(own, dict) else 0
-        if str(key) in by_name and enqueued > 0:
-            group = by_name[str(key)][0]
-            last[group] = max(last.get(group, 0), enqueued)
+        if known and enqueued > 0:
+            last[known[0]] = max(last.get(known[0], 0), enqueued)
     times = [_number(each.get(key)) for each in plain for key in _TIMES]
     return FlightDump(
         name,
@@ -290,7 +290,7 @@ def _groups(config: Mapping[object, object]) -> Iterator[tuple[str, tuple[Group,
         if not isinstance(own, dict):
             continue
         name, ranks = str(own.get("name", key))[:64], own.get("ranks")
-        words = ranks if isinstance(ranks, str) else str(list(ranks)) if _is_list(ranks) else ""
+        words = ranks if isinstance(ranks, str) else str(ranks) if _is_list(ranks) else ""
         numbers = tuple(sorted({int(each) for each in _NUMBERS.findall(words)}))
         if len(numbers) <= _MOST_RANKS:
             called = str(own.get("desc") or name)[:64]
@@ -304,19 +304,16 @@ def _is_list(value: object) -> bool:
 def _operation(
     entry: Mapping[str, Any], groups: Mapping[str, tuple[Group, str]]
 ) -> Operation | None:
-    owner, name = entry.get("process_group"), entry.get("profiling_name")
-    if entry.get("is_p2p") or not isinstance(owner, list | tuple) or not owner:
+    owner, name, types = _owner(entry), entry.get("profiling_name"), entry.get("input_dtypes")
+    if entry.get("is_p2p") or owner not in groups or not isinstance(name, str):
         return None
-    if str(owner[0]) not in groups or not isinstance(name, str):
-        return None
-    types = entry.get("input_dtypes")
     ended = entry.get("state") == "completed" or entry.get("retired") is True
     return Operation(
-        groups[str(owner[0])][0],
+        groups[owner][0],
         _number(entry.get("collective_seq_id", entry.get("seq_id"))),
         name.partition(":")[2][:64] or name[:64],
         _values(entry.get("input_sizes")),
-        ", ".join(sorted({str(each)[:24] for each in types[:64]})) if _is_texts(types) else "",
+        _types(types),
         not ended and not _number(entry.get("time_discovered_completed_ns")),
         _number(entry.get("time_created_ns")),
         _number(entry.get("timeout_ms")) * 1_000_000,
@@ -324,8 +321,16 @@ def _operation(
     )
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+def _owner(entry: Mapping[str, Any]) -> str:
+    """Return the name of an entry's group, empty if it has none."""
+    owner = entry.get("process_group")
+    return str(owner[0])[:64] if isinstance(owner, list | tuple) and owner else ""
+
+
+def _types(types: object) -> str:
+    if not isinstance(types, list | tuple):
+        return ""
+    return ", ".join(sorted({each[:24] for each in types[:64] if isinstance(each, str)}))
 
 
 def _number(value: object) -> int:

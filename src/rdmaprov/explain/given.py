@@ -6,7 +6,7 @@ import io
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,7 +16,9 @@ from rdmaprov.errors import UsageError
 from rdmaprov.problem import printable
 
 MOST_BYTES = 32 << 20  # a flight recorder of 2,000 calls with their stacks has 10 MiB
+MOST_BYTES_IN_ALL = 256 << 20
 STDIN = "-"
+_HEAD_BYTES = 64 << 10
 _MOST_LINE = 2000
 _MOST_PARTS = 2_000_000
 _PACKED = ((b"\x1f\x8b", "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"\xfd7zXZ", "xzcat"))
@@ -31,15 +33,23 @@ class GivenText:
         name: how it was given.
         data: its first bytes, at most `MOST_BYTES`.
         is_whole: whether there are no others.
+        is_file: whether it can be opened again.
     """
 
     name: str
     data: bytes
     is_whole: bool = True
+    is_file: bool = False
 
     def open(self) -> BinaryIO:
         """Return all of it, from its beginning."""
         return io.BytesIO(self.data) if self.is_whole else Path(self.name).open("rb")
+
+    def light(self) -> GivenText:
+        """Return it with its beginning alone, if the rest can be read again."""
+        if not self.is_file or len(self.data) <= _HEAD_BYTES:
+            return self
+        return replace(self, data=self.data[:_HEAD_BYTES], is_whole=False)
 
     def lines(self) -> Iterator[str]:
         """Yield its lines without their ends, and of a long one the beginning."""
@@ -96,7 +106,8 @@ def _make(name: str, stream: BinaryIO, *, can_go_on: bool = False) -> GivenText:
     if not is_whole and not can_go_on:
         hint = "Save it to a file, and pass its name."
         raise UsageError(f"{printable(name)}: more than {MOST_BYTES >> 20} MiB", hint)
-    return GivenText(name, decode(data) if is_whole else data[:MOST_BYTES], is_whole)
+    text = decode(data) if is_whole else data[:MOST_BYTES]
+    return GivenText(name, text, is_whole, can_go_on and text[:2] == data[:2])
 
 
 def decode(data: bytes) -> bytes:

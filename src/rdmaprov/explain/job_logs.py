@@ -16,7 +16,7 @@ from rdmaprov.nccl_log.matrix import Transport
 from rdmaprov.nccl_log.reader import UnreadableLogError, read_streams, refuse_binary
 from rdmaprov.nccl_log.resolve import make_matrix
 
-_HEAD_BYTES = 1 << 20
+_HEAD_BYTES = 64 << 10
 
 
 def is_elastic(document: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from rdmaprov.explain import flight, perf_result, ports
 from rdmaprov.explain.flight import FlightDump
 from rdmaprov.explain.model import Shown
 from rdmaprov.explain.nccl_tests import PerfTable, floor_command
-from rdmaprov.explain.perf_result import PathTest
+from rdmaprov.explain.perf_result import ReadTest
 from rdmaprov.explain.ports import HostPorts
 from rdmaprov.explain.topology import GpuTopology
 from rdmaprov.nccl_log.assessment import LogAssessment
@@ -54,7 +54,7 @@ def _judge_again(
     part = parts[0] if parts else None
     if isinstance(part, HostPorts) and (used := _used_by(part.file, hosts)):
         return ports.judge(part, used)
-    if isinstance(part, PathTest) and not shown.findings and (gbps := _rate(part, every)):
+    if isinstance(part, ReadTest) and not shown.findings and (gbps := _rate(part, every)):
         return perf_result.judge(part, gbps)
     return shown
 
@@ -83,7 +83,7 @@ def _used_by(file: str, hosts: dict[str, frozenset[str]]) -> frozenset[str]:
     return next(iter(hosts.values())) if len(set(hosts.values())) == 1 else frozenset()
 
 
-def _rate(test: PathTest, every: Sequence[Shown]) -> float:
+def _rate(test: ReadTest, every: Sequence[Shown]) -> float:
     """Return the rate of a test's port, 0 if texts of ports do not say it, or not the same."""
     rates = {
         port.gbps

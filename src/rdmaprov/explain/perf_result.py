@@ -32,7 +32,7 @@ _RATE = "whether that is slow: pass ibstat of the same host too"
 
 
 @dataclass(frozen=True)
-class PathTest:
+class ReadTest:
     """A test between two ports.
 
     Args:
@@ -64,7 +64,7 @@ def read(given: GivenText) -> Shown:
     text = "\n".join(islice((line for line in given.lines() if line), _MOST_LINES)) + "\n"
     title, device, link = (found[1] if found else "" for found in _search(text))
     title = title.replace("_", " ").replace("RDMA ", "RDMA_")
-    test = PathTest(
+    test = ReadTest(
         given.name, title, device, link, read_mtu(text), _peer(text), tuple(read_all(text))
     )
     return judge(test, failure=cause(text), last=last_line(text))
@@ -75,7 +75,7 @@ def _search(text: str) -> list[re.Match[str] | None]:
 
 
 def judge(
-    test: PathTest, gbps: float = 0.0, *, failure: tuple[str, str] = ("", ""), last: str = ""
+    test: ReadTest, gbps: float = 0.0, *, failure: tuple[str, str] = ("", ""), last: str = ""
 ) -> Shown:
     """Return what a test shows.
 
@@ -113,7 +113,7 @@ def judge(
     )
 
 
-def _slow(test: PathTest, best: Figures, gbps: float) -> list[Finding]:
+def _slow(test: ReadTest, best: Figures, gbps: float) -> list[Finding]:
     kind = "infiniband" if test.link == "IB" else "roce"
     wire = Wire(gbps, kind, test.mtu or 4096)
     ceiling = test.ways * wire.line_gb_s * wire.payload_share(best.size)
@@ -138,7 +138,7 @@ def _fix(word: str) -> str:
     }.get(word, "start the server first, then the client, with the same options")
 
 
-def _who(test: PathTest) -> str:
+def _who(test: ReadTest) -> str:
     return " to ".join(filter(None, (test.device or "perftest", test.peer)))
 
 
@@ -150,7 +150,7 @@ def _peer(text: str) -> str:
     return ".".join(map(str, numbers[12:])) if is_mapped else ""
 
 
-def _sentence(test: PathTest, best: Figures) -> str:
+def _sentence(test: ReadTest, best: Figures) -> str:
     parts = [test.title or "perftest", _who(test) if test.device else ""]
     if best.gb_s:
         rate = f"{format_gb_s(best.gb_s)} ({8 * best.gb_s:.4g} Gb/s)"

@@ -28,7 +28,7 @@ _INITS = {"init", "initializing"}
 
 
 @dataclass(frozen=True)
-class PortState:
+class ListedPort:
     """A port as it was printed; a field that was not is empty or 0.
 
     Args:
@@ -68,7 +68,7 @@ class HostPorts:
 
     input: str
     file: str
-    ports: tuple[PortState, ...]
+    ports: tuple[ListedPort, ...]
 
 
 def reader(input_id: str) -> Callable[[GivenText], Shown]:
@@ -103,7 +103,7 @@ def judge(found: HostPorts, used: Collection[str] | None = None) -> Shown:
     )
 
 
-def _ports(given: GivenText) -> Iterator[PortState]:
+def _ports(given: GivenText) -> Iterator[ListedPort]:
     device, port, seen = "", None, 0
     width = speed = 0.0
     for line in given.lines():
@@ -114,18 +114,18 @@ def _ports(given: GivenText) -> Iterator[PortState]:
         elif found := _STATUS.match(line):
             if port:
                 yield port
-            device, port = found[1], PortState(found[1], int(found[2]))
+            device, port = found[1], ListedPort(found[1], int(found[2]))
         elif device and (found := _PORT.match(line)):
             if port:
                 yield port
             seen += 1
             if seen > _MOST_PORTS:
                 return
-            port, width, speed = PortState(device, int(found[1])), 0.0, 0.0
+            port, width, speed = ListedPort(device, int(found[1])), 0.0, 0.0
         elif device and (found := _FIELD.match(line)):
             name, value = found[1].lower().replace(" ", "_"), found[2]
             if port is None and name == "state":  # as of a text that was trimmed
-                port = PortState(device, 1)
+                port = ListedPort(device, 1)
             if port is None:
                 continue
             number = _SPEED.match(value)
@@ -140,7 +140,7 @@ def _ports(given: GivenText) -> Iterator[PortState]:
         yield port
 
 
-def _with_field(port: PortState, name: str, value: str) -> PortState:
+def _with_field(port: ListedPort, name: str, value: str) -> ListedPort:
     word = _CODE.sub("", value.split(" (")[0])
     number = int(word) if word.isdecimal() and len(word) < 6 else 0
     match name:
@@ -160,7 +160,7 @@ def _with_field(port: PortState, name: str, value: str) -> PortState:
     return port
 
 
-def _without_manager(ports: Sequence[PortState]) -> Iterator[Finding]:
+def _without_manager(ports: Sequence[ListedPort]) -> Iterator[Finding]:
     waiting = [p for p in ports if p.state in _INITS and p.link == "InfiniBand"]
     if waiting:
         names = some([port.name for port in waiting], 4)
@@ -169,14 +169,14 @@ def _without_manager(ports: Sequence[PortState]) -> Iterator[Finding]:
         yield Finding("subnet.manager", what, fix, part=waiting[0].device, port=waiting[0].number)
 
 
-def _down(ports: Sequence[PortState], used: Collection[str] | None) -> Iterator[Finding]:
+def _down(ports: Sequence[ListedPort], used: Collection[str] | None) -> Iterator[Finding]:
     """Yield the ports that carry nothing: at fault if they are used, or if no port is active."""
     down = [
         p for p in ports if not p.is_active and not (p.state in _INITS and p.link == "InfiniBand")
     ]
     # One device alone may be all that somebody asked for.
     is_all = not any(port.is_active for port in ports) and len({p.device for p in down}) > 1
-    by_state: dict[str, list[PortState]] = defaultdict(list)
+    by_state: dict[str, list[ListedPort]] = defaultdict(list)
     for port in down:
         if used is None or port.device in used or is_all:
             by_state[port.state + (f" ({port.physical})" if port.physical else "")].append(port)
@@ -196,7 +196,7 @@ def _down(ports: Sequence[PortState], used: Collection[str] | None) -> Iterator[
         )
 
 
-def _sentences(ports: Sequence[PortState]) -> Iterator[str]:
+def _sentences(ports: Sequence[ListedPort]) -> Iterator[str]:
     alike: dict[str, list[str]] = defaultdict(list)
     for port in ports:
         words = [port.state or "state unknown", port.physical, port.link]
@@ -210,5 +210,5 @@ def _sentences(ports: Sequence[PortState]) -> Iterator[str]:
                 f"RDMA MTU {port.mtu} of {port.most_mtu}: its interface has 1,500 bytes or so"
             )
         alike[", ".join(filter(None, words))].append(port.name)
-    for words, names in alike.items():
-        yield f"{some(names, 12)}: {words}"
+    for said, names in alike.items():
+        yield f"{some(names, 12)}: {said}"

@@ -59,7 +59,7 @@ def check_size(found: object) -> None:
     """Raise an error for data that are too many or too deep, or stand in themselves.
 
     Raises:
-        UnsafePickleError: they are.
+        UnsafePickleError: data beyond a limit.
     """
     open_parts = [(found, 0)]
     parts = 0

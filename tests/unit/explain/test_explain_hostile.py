@@ -33,7 +33,7 @@ class Runs:
 
 def laughs(depth):
     """Return data of a few hundred bytes that stand for 9 ** depth parts."""
-    found = []
+    found: list[object] = []
     for _ in range(depth):
         found = [found] * 9
     return found
@@ -110,7 +110,7 @@ def test_text_of_a_stranger_is_bounded(data):
     assert len(repr([each.findings for each in shown])) < 100_000
 
 
-ODD = [None, [], {}, "x", -1, 1 << 70, True, 1e308, [[]], {"a": []}, "\x1b[2J" * 1000]
+ODD: list[object] = [None, [], {}, "x", -1, 1 << 70, True, 1e308, [[]], {"a": []}, "\x1b[2J" * 1000]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
