@@ -16,7 +16,8 @@ from typing import Any
 _TABLE = Path(__file__).with_name("causes.yml")
 UNKNOWN = "said"  # the last error is in no other entry
 _LAST = re.compile(r"Last (?:error|RCCL warning): *\n?((?:(?!Exception raised)[^\n])*)")
-PREFIX = re.compile(r"^.{0,80}?\[rank\d+\]:? ?")  # of a line of torch's
+# Of a line of torch's, and of Ray's.
+PREFIX = re.compile(r"^.{0,80}?\[rank\d+\]:? ?|^\(\w{1,40} pid=\d{1,9}(?:, ip=\S{1,45})?\) ")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class KnownCause:
         means: what it is.
         fix: what to do.
         whose: `own`, `all`, `others` or `open`; causes.yml says what each is.
-        ends: whether a job that has it is broken by that alone.
+        ends: `alone`, `start`, `path`, `never` or `last`: what proves that a job failed of it.
     """
 
     id: str
@@ -37,12 +38,12 @@ class KnownCause:
     means: str
     fix: str
     whose: str = "own"
-    ends: bool = True
+    ends: str = "alone"
 
     def meaning(self, words: str) -> str:
         """Return what it is in the case of these words."""
         found = self.said.search(words)
-        return self.means.format(*found.groups("")) if found else self.means
+        return self.means.format(*found.groups("another host")) if found else self.means
 
 
 @cache

@@ -11,6 +11,8 @@ since 2.22.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,11 +28,13 @@ _START = re.compile(
     rb"(?:from peer (?:([^\s<>]{1,64})(?:<(\d{1,5})>)? )?)?"
     rb"with (?:error |status=)(?:[\w ]{1,40}\(|\(devIndex=\d+, wc->status=\(\w*\))?(\d{1,3})\b"
 )
-# With "retrying" it is no failure yet. GIDs, device and number since 2.24.
+# With "retrying" it is no failure yet. GIDs and device since 2.24, the number after the words since
+# 2.20, and before them since 2.24.
 _MODIFY = re.compile(
-    rb"Call to ibv_modify_qp failed with (?:error )?(?:-?(\d{1,4}) )?([A-Z][\w ]{1,60})"
+    rb"Call to ibv_modify_qp failed with (?:error )?([\w -]{1,80})"
     rb"(?:, on dev ([\w.-]{1,64}):\d)?(?!.*retrying)"
 )
+_ERRNO = re.compile(rb"-?\b(\d{1,4})\b")
 _LOCAL_GID = re.compile(rb"local GID ([0-9a-fA-F:.]{2,45})(?:[,\s]|$)")
 _REMOTE_GID = re.compile(rb"remote GID ([0-9a-fA-F:.]{2,45})(?:[,\s]|$)")
 _VENDOR = re.compile(rb"vendor[ _]err[ =](\d{1,10})\b")
@@ -88,6 +92,8 @@ class CompletionError:
     def _known(self) -> tuple[str, str]:
         table = statuses()
         known: list[str] = table[self.call or "completion"].get(self.status, table["other"])
+        if self.call and known is table["other"] and self.status:
+            return os.strerror(self.status), known[1]
         return known[0], known[1]
 
     @property
@@ -129,14 +135,15 @@ def _parse_modify(message: bytes) -> Completion | None:
     found = _MODIFY.search(message)
     if found is None:
         return None
-    number, words, hca = found.groups()
-    names = {name: errno for errno, (name, _) in statuses()["ibv_modify_qp"].items()}
+    words, hca = found.groups()
+    number = _ERRNO.search(words)
+    names = {os.strerror(each): each for each in errno.errorcode}
     return Completion(
         hca=(hca or b"").decode(),
         local_gid=_text(_LOCAL_GID.search(message)),
         remote_gid=_text(_REMOTE_GID.search(message)),
         peer="",
-        status=int(number) if number else names.get(words.decode().strip(), 0),
+        status=int(number[1]) if number else names.get(words.decode().strip(), 0),
         vendor_err=0,
         request="",
         call="ibv_modify_qp",

@@ -33,9 +33,13 @@ def judge_failure(matrix: Matrix) -> tuple[list[Finding], list[str]]:
     by_cause = _by_cause(matrix.broken.troubles)
     own = {one: said for one, said in by_cause.items() if one.whose in ("own", "all")}
     victims = [each for one, said in by_cause.items() if one.whose == "others" for each in said]
-    found = [_cause_finding(one, said, matrix) for one, said in own.items() if one.ends]
     paths = list(_path_findings(matrix.errors))
-    minor = [_cause_finding(one, said, matrix) for one, said in own.items() if not one.ends]
+    proofs = {"alone", "path"} if victims or paths else {"alone"}
+    found: list[Finding] = []
+    minor: list[Finding] = []
+    for one, said in own.items():
+        proves = _ends(one, said, matrix.broken) in proofs
+        (found if proves else minor).append(_cause_finding(one, said, matrix))
     if victims and not found and not paths:
         found, minor = minor, []
     found += paths
@@ -55,6 +59,22 @@ def judge_failure(matrix: Matrix) -> tuple[list[Finding], list[str]]:
     return found, notes
 
 
+def _ends(cause: KnownCause, said: Sequence[RankTrouble], broken: TroubleTally) -> str:
+    """Return what proves that the job failed of it, as it went on for those who said it."""
+    if cause.ends == "start":
+        return "never" if all(each[2:4] in broken.started for each in said) else "alone"
+    if cause.id == "event-port" and all(_came_back(each, broken.warnings) for each in said):
+        return "path"
+    return cause.ends
+
+
+def _came_back(trouble: RankTrouble, warnings: Collection[tuple[str, str]]) -> bool:
+    """Return whether the port that went down is up in the last words about it."""
+    port = trouble.words.partition(" Got ")[0]
+    last = [words for host, words in warnings if host == trouble.host and words.startswith(port)]
+    return any("port active" in words for words in last[-2:]) and "port error" not in last[-1]
+
+
 def _by_cause(troubles: Iterable[RankTrouble]) -> dict[KnownCause, list[RankTrouble]]:
     """Return the troubles by their cause, in the order of the table; what nobody knows at last."""
     found: dict[str, list[RankTrouble]] = defaultdict(list)
@@ -63,6 +83,11 @@ def _by_cause(troubles: Iterable[RankTrouble]) -> dict[KnownCause, list[RankTrou
     known = {one: found[name] for name, one in causes().items() if name in found}
     if any(one.whose != "others" and one.id != UNKNOWN for one in known):
         known.pop(causes()[UNKNOWN], None)
+    cuda = causes()["cuda"]  # what a process says of CUDA after it said more only follows
+    own = {one: said for one, said in known.items() if one.whose == "own" and one is not cuda}
+    named = {each[2:5] for said in own.values() for each in said}
+    if left := [each for each in known.pop(cuda, []) if each[2:5] not in named]:
+        known[cuda] = left
     return known
 
 
@@ -71,6 +96,8 @@ def _cause_finding(cause: KnownCause, said: Sequence[RankTrouble], matrix: Matri
     meaning, fix = cause.meaning(words[0]), cause.fix
     if cause.id == "sizes" and (differ := _calls(matrix.broken)):
         meaning += f" ({differ})"
+    if cause.id == "event-port" and _ends(cause, said, matrix.broken) == "path":
+        meaning += ", and came back"
     if cause.id == "no-network":
         fix = _asked(matrix) + fix
     seen = (
@@ -148,11 +175,15 @@ def _lost(matrix: Matrix, victims: Sequence[RankTrouble]) -> Finding:
     """Return who lost whom, as far as the logs say."""
     broken = matrix.broken
     lost = sorted({each.rank for each in victims if each.rank is not None})
-    words = next((each for each in victims if each.cause == "closed"), None)
-    if words is None:
-        first = victims[0]
-        one = causes()[first.cause]
-        return Finding(_KIND, f"{_who(victims)}: {one.means}: '{_short(first.words)}'", one.fix)
+    # A proxy that gives up closes the connection to the ranks of its own process.
+    proxies = {each[2:4] for each in victims if each.cause == "proxy"}
+    words = next((e for e in victims if e.cause == "closed" and e[2:4] not in proxies), None)
+    unreached = [each for each in victims if each.cause == "connect"]
+    if words is None or unreached:
+        said = unreached or [each for each in victims if each.cause != "closed"]
+        one, first = causes()[said[0].cause], said[0].words
+        what = f"{_who(said)}: {one.meaning(first)}: '{_short(first)}'"
+        return Finding(_KIND, what, one.fix)
     operation = next((broken.operations[rank] for rank in lost if rank in broken.operations), None)
     within = f" in operation {operation[0]} ({operation[1]})" if operation else ""
     who = format_numbers(lost) if lost else _who(victims)

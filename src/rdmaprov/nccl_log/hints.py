@@ -14,6 +14,8 @@ _HINTS = {
     "no_library": rb"Failed to open libibverbs",
     "plugin_failed": rb"(?:Failed to initialize NET|External network) plugin \S+",
     "no_module": rb"NET/\S+ ?: GPU Direct RDMA Disabled for HCA \d+ '[^']+'",
+    # src/graph/paths.cc, to 2.29; with a prefix to 2.7.
+    "distance": rb"(?:NET/IB : )?GPU Direct RDMA Disabled for GPU \S+ / HCA \S+ \(distance [^)]+\)",
     "gdr_level": rb"NCCL_NET_GDR_LEVEL set by environment to \S+",
     "gdr_read": rb"NCCL_NET_GDR_READ set by environment to \S+",
     # Reduction by the switches: NCCL src/init.cc, src/transport.cc; nccl-rdma-sharp-plugins

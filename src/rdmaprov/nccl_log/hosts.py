@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from rdmaprov.finding.finding import Finding
+from rdmaprov.nccl_log.causes import causes
 from rdmaprov.nccl_log.matrix import Matrix
 from rdmaprov.words import quantity, some
 
@@ -20,7 +21,8 @@ _SAME = "use one version on all nodes"
 def compare_hosts(matrix: Matrix) -> tuple[list[Finding], list[str]]:
     """Return the differences that break jobs or slow them, and notes on the other ones."""
     said = _said(matrix)
-    return [*_networks(said), *_versions(matrix, said), *_devices(matrix)], list(_settings(said))
+    found = [*_networks(said), *_one_name(matrix), *_versions(matrix, said), *_devices(matrix)]
+    return found, list(_settings(said))
 
 
 def _said(matrix: Matrix) -> dict[str, dict[str, str]]:
@@ -49,12 +51,33 @@ def _differ(values: Mapping[str, str]) -> str:
 
 
 def _networks(said: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
-    if differ := _differ(said.get("network", {})):
+    networks, plugins = said.get("network", {}), said.get("plugin", {})
+    what, differ = "use different networks", _differ(networks)
+    if not differ and not plugins.keys() & networks.keys():
+        what, differ = "have different net plugins", _differ(plugins)
+    if differ:
         yield Finding(
             "nccl.network",
-            f"hosts use different networks: {differ}",
+            f"hosts {what}: {differ}",
             "check NCCL_NET, NCCL_NET_PLUGIN, the plugin and the devices of the host that differs",
         )
+
+
+def _one_name(matrix: Matrix) -> Iterator[Finding]:
+    """Yield hosts whose processes use different networks: more than one may have that name."""
+    networks: defaultdict[str, set[str]] = defaultdict(set)
+    for process in matrix.processes:
+        if process.host and "network" in process.said:
+            networks[process.host].add(process.said["network"])
+    for host, names in sorted(networks.items()):
+        if len(names) > 1:
+            yield Finding(
+                "nccl.network",
+                f"{host}: its processes use different networks ({some(sorted(names), _FEW)}); these"
+                " may be several hosts of one name",
+                "give each host a name of its own, and compare their devices and plugins",
+                node=host,
+            )
 
 
 def _versions(matrix: Matrix, said: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
@@ -76,16 +99,23 @@ def _devices(matrix: Matrix) -> Iterator[Finding]:
             hcas.setdefault(process.host, set()).update(process.hcas)
     most = max(map(len, hcas.values()), default=0)
     every = set().union(*hcas.values())
+    closed = [each for each in matrix.broken.troubles if each.cause == "hca-open"]
     for host, own in sorted(hcas.items()):
         if len(own) < most:
             lacks = some(sorted(every - own), _FEW)
+            is_closed = any(
+                each.host == host and each.words.rpartition(" ")[2] in every - own
+                for each in closed
+            )
             yield Finding(
                 "nccl.hca",
                 f"{host}: NCCL found {quantity(len(own), 'HCA')}, and {most} on others; it lacks"
                 f" {lacks}, and all ranks follow the one with the fewest",
-                "run ibv_devinfo, and compare NCCL_IB_HCA",
+                causes()["hca-open"].fix
+                if is_closed
+                else "run ibv_devinfo, and compare NCCL_IB_HCA",
                 node=host,
-                proven=False,
+                proven=is_closed,
             )
 
 

@@ -37,7 +37,8 @@ _PREFIX_BYTES = 400  # a host's name and three numbers; a WARN also names its pl
 _MARK = re.compile(rb"NCCL (?:INFO|WARN) ")
 _WARN = b"NCCL WARN "
 _SOURCE = re.compile(
-    rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\](?: (\S+:\d+)(?: \([^)]*\))?)? $"
+    rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\]"
+    rb"(?: ((?:\w[\w ]{0,60} \S{1,80}\([^()]{0,200}\)|\S+):\d+)(?: \([^)]*\))?)? $"
 )
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 # Not "compiled with NCCL version 2.28.3, but is running with ...", a WARN of 2.29 and later.

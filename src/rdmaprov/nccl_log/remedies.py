@@ -22,6 +22,7 @@ _NO_RDMA = {
 _NO_GDR = {
     "no_module": "load nvidia_peermem, or use the open GPU driver with dma-buf",
     "gdr_read": "unset it",
+    "distance": "allow it by NCCL_NET_GDR_LEVEL if nvidia-smi topo -m shows no CPU between them",
     "gdr_level": "unset it, or allow the distance between GPU and HCA",
 }
 

@@ -21,8 +21,9 @@ _MAX_ERRORS = 1024
 _SAID = re.compile(
     rb"Using network ([\w -]{1,40})|(NCCL_\w{1,60}) set by environment to ([^\n]{0,80}?)\.?$"
     rb"|[NR]CCL version (\d[\w.]{1,20})|(Using non-device net plugin|NET/Plugin : dlerror)"
+    rb"|NET/Plugin: Could not find: (libnccl-net)|Plugin Path : (?:\S*/)?(\S{1,40})"
 )
-_NAMES = {1: b"network", 4: b"NCCL", 5: b"before 2.22"}
+_NAMES = {1: b"network", 4: b"NCCL", 5: b"before 2.22", 6: b"plugin", 7: b"plugin"}
 # A rank prints some lines for each communicator; a node with thousands of bad ones says no more.
 _MAX_DIAGNOSTICS = 4096
 # A sweep has some 30 sizes, a training job some thousands.
@@ -121,7 +122,7 @@ class Tally:
             self.add_event(source, log_line.parse_message(message))
             self.troubles.add_message(source, place, message)
             if named := _SAID.match(message):
-                value = named[1] or named[3] or named[4] or b""
+                value = named[1] or named[3] or named[4] or named[7] or b"none"
                 own = self.processes[source[:2]].said
                 own[(named[2] or _NAMES[named.lastindex or 0]).decode()] = value.decode("latin-1")
         if not is_nccl:

@@ -17,7 +17,8 @@ from rdmaprov.nccl_log.events import Source
 _NOBODY = Source("", 0, -1)
 _MOST = 2048  # different troubles; a job that has more says nothing new
 _MOST_WARNINGS = 256  # of which the last ones count
-_RESULT = re.compile(rb"(?:group|proxy)\.cc:\d+ -> [1-68](?:\s|$)")
+_RESULT = re.compile(rb"(?:group|proxy)\.c(?:c|pp):\d+ -> [1-68](?:\s|$)")
+_TEST = re.compile(r"^(\S{1,64}): Test (?:CUDA|NCCL) failure ")  # of nccl-tests
 _RANK = re.compile(r"\[rank(\d{1,7})\]")
 _LOGGED = re.compile(r"^\[[EWI]\d{4} [^\]]*\] ?")
 _LAST = re.compile(r"Last (?:error|RCCL warning): *(.*)")
@@ -31,6 +32,7 @@ _CALL = re.compile(
     rb" .{0,60}\[nranks=(\d{1,7})\]"
 )
 _ENDED = (b"- Destroy COMPLETE", b"- Abort COMPLETE")
+_STARTED = b"- Init COMPLETE"
 _SIGNALS = {"-4": "4 (SIGILL)", "-7": "7 (SIGBUS)", "-9": "9 (SIGKILL)", "-11": "11 (SIGSEGV)"}
 
 
@@ -77,6 +79,7 @@ class TroubleTally:
         enqueued: by group and rank, the last operation that a rank is known to have called.
         calls: by process, the operation that it called last.
         ended: processes whose communicators ended in order.
+        started: processes of which a communicator was complete.
         ranks: the rank of each process, at last.
         source: the process of the last line of NCCL's.
         is_mixed: the file has lines of several processes.
@@ -93,6 +96,7 @@ class TroubleTally:
     enqueued: dict[tuple[str, int], int] = field(default_factory=dict)
     calls: dict[tuple[str, int], Call] = field(default_factory=dict)
     ended: set[tuple[str, int]] = field(default_factory=set)
+    started: set[tuple[str, int]] = field(default_factory=set)
     ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
     source: Source = _NOBODY
     is_mixed: bool = False
@@ -107,7 +111,9 @@ class TroubleTally:
 
     def wants(self, line: bytes) -> bool:
         """Return whether a line may matter that is none of NCCL's."""
-        return bool(self.follows) or b"rror" in line or b"Root Cause" in line
+        return (
+            bool(self.follows) or b"rror" in line or b"Root Cause" in line or b"Test CUDA" in line
+        )
 
     def add_message(self, source: Source, place: bytes, message: bytes) -> None:
         """Add a message of NCCL's; `place` is its place in the source, of a WARN alone."""
@@ -130,6 +136,8 @@ class TroubleTally:
             self.calls[source[:2]] = made
         elif message.endswith(_ENDED):
             self.ended.add(source[:2])
+        elif message.endswith(_STARTED):
+            self.started.add(source[:2])
 
     def add_text(self, line: bytes) -> bool:
         """Add a line of torch's, or of its launcher; return whether it names a trouble."""
@@ -142,17 +150,18 @@ class TroubleTally:
         if self.follows == "last":
             self.follows = ""
             if text and not text.startswith("Exception raised"):
-                return self._add(text, text, None, UNKNOWN)
+                return self._add_last(text)
         if found := _LAST.search(text):
             if not found[1]:
                 self.follows = "last"
                 return True
-            return self._add(found[1], found[1], None, UNKNOWN)
+            return self._add_last(found[1])
         if "Root Cause" in text:
             self.follows, self.root = "root", {}
             return False
         self._add_state(text)
-        return self._add(text, text, None)
+        test = _TEST.search(text)
+        return self._add(text, text, Source(test[1], 0, -1) if test else None)
 
     def name_ranks(self, ranks: Mapping[tuple[str, int], int]) -> TroubleTally:
         """Give each process its rank, and return the whole."""
@@ -168,15 +177,20 @@ class TroubleTally:
         """Return the ranks whose communicators ended in order."""
         return {self.ranks[process] for process in self.ended if process in self.ranks}
 
+    def _add_last(self, text: str) -> bool:
+        """Add a last error of torch's: NCCL gave up, whatever its words are."""
+        self._add("Test NCCL failure . ", text, None)
+        return self._add(text, text, None, UNKNOWN)
+
     def _add(self, text: str, words: str, source: Source | None, other: str = "") -> bool:
         known = find_cause(text)
         cause = known.id if known else other
-        if not cause:
+        if not cause or (known and known.ends == "last" and source is not None):
             return False
         host, pid = (source or (_NOBODY if self.is_mixed else self.source))[:2]
         rank = self.rank if source is None else None
         if len(self.troubles) < _MOST:
-            self.troubles[RankTrouble(cause, words[:300], host, pid, rank, self.file)] = None
+            self.troubles[RankTrouble(cause, words[:500], host, pid, rank, self.file)] = None
         return True
 
     def _add_state(self, text: str) -> None:
