@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from plugins.module_utils.roles import ORDER
+from tools import nccl_wordings
 from tools.generate import arguments, defaults, readme
 from tools.generate.role import read_role
 
@@ -37,6 +38,8 @@ def outputs() -> dict[Path, str]:
     for name in SCHEMAS:
         page = ROOT / "docs" / name
         found[page] = stages_named(page.read_text())
+    page = ROOT / nccl_wordings.PAGE
+    found[page] = nccl_wordings.place_in_page(page.read_text())
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     for name, before in VERSIONED.items():
         text = (ROOT / name).read_text()

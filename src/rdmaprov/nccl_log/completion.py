@@ -28,8 +28,8 @@ _START = re.compile(
     rb"(?:from peer (?:([^\s<>]{1,64})(?:<(\d{1,5})>)? )?)?"
     rb"with (?:error |status=)(?:[\w ]{1,40}\(|\(devIndex=\d+, wc->status=\(\w*\))?(\d{1,3})\b"
 )
-# With "retrying" it is no failure yet. GIDs and device since 2.24, the number after the words since
-# 2.20, and before them since 2.24.
+# With "retrying" it is no failure yet. The number is after the words since 2.19, and before them
+# since 2.24, with device and GIDs.
 _MODIFY = re.compile(
     rb"Call to ibv_modify_qp failed with (?:error )?([\w -]{1,80})"
     rb"(?:, on dev ([\w.-]{1,64}):\d)?(?!.*retrying)"
