@@ -20,6 +20,7 @@ DIRECTORIES = {"port": "counters", "hw": "hw_counters", "netdev": "statistics"}
 # on the path; where, its peers' counters tell. RETRIES: a connection ended; so may be its peer's
 # fault. CONGESTED: reported, as congestion control and adaptive routing did what they are for.
 NEVER, ONCE, RATE, RESENT, CONGESTED = "never", "once", "rate", "resent", "congested"
+RETRIES = "retries"
 
 # name; judged; what one of it is; the verbs that do not judge it, with the reason.
 RailCounter = namedtuple("RailCounter", "name judged means without")
@@ -31,11 +32,10 @@ _OF_KERNEL = {"validate": _SUMS, "watch": _SUMS}
 
 TABLE = (
     # A link that went down breaks its connections: NVIDIA's NVSentinel (NIC Health Monitor, "Link
-    # Counter Detection") calls any such event fatal. So do used-up retries: NCCL ends then.
+    # Counter Detection") calls any such event fatal.
     RailCounter("port.link_downed", NEVER, "link-down events", _HERE),
     RailCounter("hw.link_downed", NEVER, "link-down events", _HERE),
     RailCounter("ethtool.link_down_events_phy", NEVER, "link-down events", _HERE),
-    RailCounter("hw.retry_exceeded_err", NEVER, "retry limits exceeded", _HERE),
     # By its definition, it counts when the number of local errors exceeds a threshold.
     RailCounter("port.local_link_integrity_errors", NEVER, "link integrity errors", {}),
     RailCounter("port.link_error_recovery", ONCE, "link recoveries", _HERE),
@@ -58,6 +58,8 @@ TABLE = (
         "netdev.rx_crc_errors", RATE, "frames with a wrong CRC", {"validate": _SUMS, "watch": _SUMS}
     ),
     RailCounter("netdev.tx_errors", RATE, "transmit errors", _OF_KERNEL),
+    # NCCL ends then: the packets, or all answers to them, were lost at either end or between.
+    RailCounter("hw.retry_exceeded_err", RETRIES, "retry limits exceeded", _HERE),
     RailCounter("hw.packet_seq_err", RESENT, "packets sent again", _HERE),
     RailCounter("hw.rcvd_seq_err", RESENT, "packets sent again", _HERE),
     RailCounter("hw.implied_nak_seq_err", RESENT, "packets sent again", _HERE),

@@ -69,7 +69,10 @@ def findings(
     # What a bad link loses, the senders at its other ends count.
     explained = {finding.rail for finding in here}
     open_ones = [each for each in rails if each.rail not in explained and excess(each)]
-    return here + lost_paths.findings(open_ones, leaves or {}, during)
+    lost = lost_paths.findings(open_ones, leaves or {}, during)
+    explained |= {each.rail for each in open_ones}
+    left = (each for each in rails if each.rail not in explained)
+    return [*here, *lost, *lost_paths.ended_connections(left, during)]
 
 
 def excess(rail: RailTraffic) -> int:

@@ -7,10 +7,10 @@ directions makes its own node miss as many as all its peers together; a leaf mak
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rdmaprov.finding.finding import Finding
-from rdmaprov.node.counter_names import RESENT, judged
+from rdmaprov.node.counter_names import RESENT, RETRIES, judged
 from rdmaprov.rail_counters.traffic import RailTraffic
 
 # Half of all losses are those of the bad end; the rest is for chance. Our choices.
@@ -20,6 +20,7 @@ _LEAF_SHARE = 0.5
 DURING = "during the run"
 _REMEDY = "Check counters and PFC of the switch ports on this rail, then the cables"
 COUNTERS = tuple(judged(RESENT))
+_GAVE_UP = judged(RETRIES)
 
 
 def findings(
@@ -48,6 +49,23 @@ def findings(
         )
     found += [_on_rail(rail, lost, during) for rail, lost in by_rail.items() if not leaf_of[rail]]
     return found
+
+
+def ended_connections(rails: Iterable[RailTraffic], during: str = DURING) -> Iterator[Finding]:
+    """Yield the rails of which connections ended: who counts it may be the victim of its peer."""
+    by_rail: dict[int, dict[str, int]] = defaultdict(dict)
+    for each in rails:
+        if count := sum(each.delta.get(name, 0) for name in _GAVE_UP):
+            by_rail[each.rail][each.node] = count
+    for rail, counts in sorted(by_rail.items()):
+        (name, means), nodes = next(iter(_GAVE_UP.items())), tuple(sorted(counts))
+        what = f"{sum(counts.values())} {means} {during} ({name}), expected 0: at these nodes, at"
+        what += " their peers or between them, which counters do not tell"
+        remedy = "NCCL's log names both ends (rdmaprov explain nccl-log); test that path alone"
+        level = "fleet" if len(nodes) > 1 else "rail"
+        yield Finding(
+            "packets.lost", what, remedy, rail=rail, level=level, nodes=nodes, proven=False
+        )
 
 
 def _count(lost: Mapping[str, int], during: str) -> str:

@@ -46,7 +46,7 @@ def test_errors_that_were_there_before_are_no_findings(nodes):
     assert list(counters.volume(rails, 180_000_000)) == []
 
 
-NEVER = ["port__link_downed", "ethtool__link_down_events_phy", "hw__retry_exceeded_err"]
+NEVER = ["port__link_downed", "ethtool__link_down_events_phy"]
 
 
 @pytest.mark.parametrize("name", NEVER)
@@ -55,6 +55,16 @@ def test_what_breaks_connections_is_named_at_the_first_event(nodes, name):
     assert (finding.node, finding.rail) == ("n1", 1)
     assert name.replace("__", ".") in finding.what
     assert finding.what.endswith("expected 0")
+
+
+def test_a_sender_whose_retries_are_used_up_is_not_accused(nodes):
+    rails = [*counted(nodes[0], hw__retry_exceeded_err=3), *counted(nodes[1])]
+    (finding,) = link_errors.findings(rails)
+    assert (finding.kind, finding.nodes, finding.rail) == ("packets.lost", ("n1",), 1)
+    assert not finding.proven
+    # A link that went down on that rail explains it.
+    down = counted(nodes[1], port__link_downed=1)
+    assert {f.node for f in link_errors.findings([*rails[:2], *down])} == {nodes[1].name}
 
 
 RARE = ["port__symbol_error", "ethtool__rx_discards_phy", "hw__rx_icrc_encapsulated"]

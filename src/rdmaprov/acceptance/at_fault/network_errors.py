@@ -1,10 +1,9 @@
 """Which rail, path or leaf failed, by NCCL's words: completions with error, failed connects.
 
 An end that fails on the paths to several others is at fault itself; a path that fails alone leaves
-both of its ends open. That it could not be connected, as one end alone says, is no proof: what
-that end asked for may be wrong. A rank that saw an error ends, and what its neighbors then see of
-it says nothing about the network: reports about a node that reported another one before are left
-out.
+both of its ends open. What one end alone says of it is no proof. A rank that saw an error ends, and
+what its neighbors then see of it says nothing about the network: reports about a node that reported
+another one before are left out.
 """
 
 from __future__ import annotations
@@ -280,7 +279,7 @@ def _path_finding(path: PathError, *, is_mutual: bool) -> Finding:
         what,
         _remedy(path),
         rail=path.local[1],
-        proven=is_mutual or not path.error.call,
+        proven=is_mutual,
         level=level,
         nodes=nodes,
     )

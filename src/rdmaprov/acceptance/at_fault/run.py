@@ -26,7 +26,9 @@ from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.causes import KnownCause, find_cause, known_causes, last_error
 
 _TIME_IS_UP = 124  # as timeout(1) has it
-_ADDRESS = re.compile(r"\[?((?:::ffff:)?[0-9a-fA-F.:]{2,45}?)\]?:\d{1,5}\b")
+# As gloo writes it, and as NCCL does.
+_ADDRESS = re.compile(r"\[?((?:::ffff:)?[0-9a-fA-F.:]{2,45}?)(?:\]?:\d{1,5}\b|<\d{1,5}>)")
+_MOST_ALONE = 2  # beyond it, connections of one node to others are that node's fault
 
 
 def findings(ran: JobRun, places: RailMap | None = None) -> list[Finding]:
@@ -195,11 +197,19 @@ def _broken_connections(ran: JobRun, said: Statements, places: RailMap) -> Itera
 
     A rank that lost a connection ends, and its neighbors then lose theirs to it. So a node is
     accused if it alone reported nothing, or if at least two others name it, and twice as many as
-    name any other one. Two nodes that name each other are named both.
+    name any other one. A node that alone names more than two is at fault itself. Two nodes that
+    name each other are named both.
     """
     named = _named_ends(ran, said, places)
     callers = {place: set(by) for place, by in named.items()}
     silent = [place for place in callers if place[0] not in said.spoke]
+    names = {name for by in callers.values() for name in by}
+    if len(names) == 1 and len({node for node, _ in callers}) > _MOST_ALONE:
+        (alone,) = names
+        error = next(iter(named.values()))[alone]
+        what = f"it has no connection to {len(callers)} others: {error}"
+        yield Finding("connection.broken", what, read_errors_remedy(alone), alone)
+        return
     order = sorted(callers, key=lambda place: -len(callers[place]))
     most = [len(callers[place]) for place in order] + [0]
     if len(silent) == 1 and len(callers[silent[0]]) == most[0]:
@@ -211,7 +221,9 @@ def _broken_connections(ran: JobRun, said: Statements, places: RailMap) -> Itera
         return
     reporter, error = next(iter(named[accused].items()))
     what = f"{len(callers[accused])} nodes lost their connection to it, {reporter} first: {error}"
-    yield Finding("connection.broken", what, read_errors_remedy(accused[0]), *accused)
+    is_proven = most[0] > 1 or set(ran.nodes) - said.spoke.keys() == {accused[0]}
+    remedy = read_errors_remedy(accused[0])
+    yield Finding("connection.broken", what, remedy, *accused, proven=is_proven)
 
 
 def _named_ends(ran: JobRun, said: Statements, places: RailMap) -> dict[Place, dict[str, str]]:
