@@ -10,13 +10,14 @@ from rdmaprov.acceptance.ask.nodes import Nodes, ask_nodes, file_command
 from rdmaprov.boundary import Check, Document
 from rdmaprov.certificate import shape, ssh_signature
 from rdmaprov.certificate.statement import NODE, canonical
+from rdmaprov.node import gpus
 from rdmaprov.node.standing import HEALTH, PROGRAM
 from rdmaprov.probe.connection import Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.script import node_script
 
 _PROGRAMS = Path(__file__).parent / "node"
-_LIMIT_S = 60
+_LIMIT_S = 60 + gpus.LIMIT_S
 
 
 def countersign(

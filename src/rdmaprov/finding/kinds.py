@@ -573,6 +573,12 @@ KINDS = {
         "answers that were saved from the switch",
         "weights of queues: late CNPs slow congestion control",
     ),
+    "torch.driver": FindingKind(
+        "A node's GPU driver is older than the CUDA that its torch is built for.",
+        "`torch/version.py`, libcuda's own version, `/sys/module/nvidia/version`",
+        "a driver before 580 with the default torch: install a newer one, or pin a build of torch "
+        "for an older CUDA",
+    ),
     "torch.missing": FindingKind(
         "Torch cannot be started on a node.",
         "the interpreter of the site",

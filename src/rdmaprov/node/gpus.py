@@ -2,9 +2,10 @@
 
 import re
 import subprocess
+import time
 
-LISTED = ("index", "name", "total_mib", "free_mib", "mig")
-FIELDS = ["index", "name", "memory.total", "memory.free", "mig.mode.current"]
+LISTED = ("index", "name", "total_mib", "free_mib", "pci", "uuid", "mig")
+FIELDS = ["index", "name", "memory.total", "memory.free", "pci.bus_id", "uuid", "mig.mode.current"]
 # Drivers before 450 have no MIG, and refuse the whole query.
 UNKNOWN_FIELD = "is not a valid field to query"
 # In place of a row, or of a field, as in public logs: "Unable to determine the device handle for
@@ -13,6 +14,9 @@ LOST = re.compile(
     r"Unable to determine the device handle|GPU is lost|GPU requires reset|\[Unknown Error\]"
 )
 MOST_LINES = 256
+# Without persistence mode each call initializes all GPUs: over 25 s with eight A100
+# (github.com/Azure/AgentBaker/pull/2829).
+LIMIT_S = 90
 
 
 def run_command(argv, limit_s=20):
@@ -26,14 +30,16 @@ def run_command(argv, limit_s=20):
             universal_newlines=True,
             timeout=limit_s,
         )
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        return "", 1, "no answer in {:g} s".format(limit_s)
+    except (OSError, ValueError) as error:
         return "", 1, str(error)
     return done.stdout, done.returncode, done.stderr.strip()[-300:]
 
 
 def ask_driver(words):
     """Return what nvidia-smi printed, its exit status, and why it did not run."""
-    return run_command(["nvidia-smi", "--format=csv,noheader,nounits", *words])
+    return run_command(["nvidia-smi", "--format=csv,noheader,nounits", *words], LIMIT_S)
 
 
 def parse_gpus(text):
@@ -64,14 +70,33 @@ def read_processes():
 
 
 def read_gpus():
-    """Return the GPUs, those that are lost, and what runs on them."""
+    """Return the GPUs, those that are lost, what runs on them, and how long the driver took.
+
+    `uuids` has the UUID of each GPU by its PCI address: asked in the same call.
+    """
+    began = time.monotonic()
     text, code, why = ask_driver(["--query-gpu=" + ",".join(FIELDS)])
+    took = {"took_s": round(time.monotonic() - began, 1)}
     if code and UNKNOWN_FIELD in text + why:
         text, code, why = ask_driver(["--query-gpu=" + ",".join(FIELDS[:-1])])
     found, lost = parse_gpus(text)
     lost += [line.strip()[:300] for line in why.splitlines() if LOST.search(line)]
     if not found and not lost:
         said = why or text.strip()[-300:] or "exit status {}".format(code)
-        return {"gpus": [], "lost": [], "processes": [], "error": said if code else ""}
+        return dict(took, gpus=[], lost=[], processes=[], error=said if code else "", uuids={})
+    uuids = {kernel_address(each.pop("pci")): each.pop("uuid") for each in found}
     processes, why = read_processes()
-    return {"gpus": found, "lost": lost, "processes": processes, "error": why}
+    return dict(took, gpus=found, lost=lost, processes=processes, error=why, uuids=uuids)
+
+
+def kernel_address(address):
+    """Return a PCI address of nvidia-smi, which writes eight digits of the domain, with four."""
+    return re.sub(r"^0000(?=[0-9a-f]{4}:)", "", address.strip().lower())
+
+
+def read_uuids():
+    """Return the UUID of each GPU by its PCI address."""
+    rows = [
+        line.partition(",") for line in ask_driver(["--query-gpu=pci.bus_id,uuid"])[0].splitlines()
+    ]
+    return {kernel_address(address): uuid.strip() for address, _, uuid in rows[:MOST_LINES]}

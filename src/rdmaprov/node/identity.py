@@ -5,10 +5,9 @@ number may be any bytes, so each text is printable ASCII of at most MOST charact
 """
 
 import os
-import re
 
 from rdmaprov.node.devices import INFINIBAND, NET, PCI, names, pci_path, rail_devices, rdma_at
-from rdmaprov.node.gpus import ask_driver
+from rdmaprov.node.gpus import read_uuids
 
 MOST = 128
 DMI = "sys/class/dmi/id"
@@ -50,12 +49,15 @@ def read_text(*parts):
         return ""
 
 
-def read_identity(rails, root="/"):
-    """Return the machine, its NICs, its GPUs, and the versions of what drives them."""
+def read_identity(rails, root="/", uuids=None):
+    """Return the machine, its NICs, its GPUs, and the versions of what drives them.
+
+    `uuids` has those of GPUs by PCI address; None: nvidia-smi is asked where the kernel has none.
+    """
     return {
         "machine": {key: read_text(root, DMI, name) for key, name in MACHINE.items()},
         "rails": [read_nic(each, root) for each in rails],
-        "gpus": read_nvidia(root) + read_amd(root),
+        "gpus": read_nvidia(root, uuids) + read_amd(root),
         "versions": read_versions(root),
     }
 
@@ -78,7 +80,7 @@ def read_nic(described, root):
     }
 
 
-def read_nvidia(root):
+def read_nvidia(root, uuids=None):
     """Return the GPUs that NVIDIA's driver has, by PCI address."""
     found = []
     for address in names(root, NVIDIA):
@@ -91,9 +93,10 @@ def read_nvidia(root):
         found.append(each)
     # Until someone opens a GPU, the driver has question marks in place of its UUID.
     if any("?" in each["uuid"] for each in found):
-        known = ask_uuids() if root == "/" else {}
+        if uuids is None:  # this opens them, and takes a second, or many
+            uuids = read_uuids() if root == "/" else {}
         for each in found:
-            each["uuid"] = known.get(each["pci"], each["uuid"])
+            each["uuid"] = clean(uuids.get(each["pci"], each["uuid"]))
     return found
 
 
@@ -104,16 +107,6 @@ def read_lines(*parts):
             return file.read(65536).decode("utf-8", "replace").splitlines()
     except (OSError, ValueError):
         return []
-
-
-def ask_uuids():
-    """Return the UUID of each GPU by its PCI address; this opens them, and takes a second."""
-    found = {}
-    for line in ask_driver(["--query-gpu=pci.bus_id,uuid"])[0].splitlines():
-        address, _, uuid = line.partition(",")
-        # nvidia-smi writes eight digits of the domain, the kernel four.
-        found[re.sub(r"^0000(?=[0-9a-f]{4}:)", "", address.strip().lower())] = clean(uuid)
-    return found
 
 
 def read_amd(root):

@@ -19,13 +19,18 @@ from rdmaprov.boundary import RIGHT, Document
 from rdmaprov.errors import UsageError
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import load_site
+from rdmaprov.node import gpus as driver_reader
 from rdmaprov.node.gpus import parse_gpus
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
-ROWS = "".join(f"{n}, NVIDIA H100 80GB HBM3, 81559, 81008, Disabled\n" for n in range(8))
+UUID = "GPU-00000000-0000-0000-0000-00000000000"
+ROWS = "".join(
+    f"{n}, NVIDIA H100 80GB HBM3, 81559, 81008, 00000000:1{n}:00.0, {UUID}{n}, Disabled\n"
+    for n in range(8)
+)
 # In public logs of nvidia-smi: fields that are [GPU is lost], or a line in place of the row.
-LOST_ROW = "3, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]\n"
+LOST_ROW = "3" + ", [GPU is lost]" * 6 + "\n"
 LOST_LINE = "Unable to determine the device handle for GPU0000:08:00.0: Unknown Error\n"
 
 
@@ -51,6 +56,8 @@ def test_eight_whole_gpus():
         "name": "NVIDIA H100 80GB HBM3",
         "total_mib": "81559",
         "free_mib": "81008",
+        "pci": "00000000:17:00.0",
+        "uuid": f"{UUID}7",
         "mig": False,
     }
 
@@ -66,7 +73,9 @@ def test_a_lost_gpu_is_none_of_the_gpus(gone):
 
 @pytest.mark.parametrize("unknown", ["[N/A]", "[Not Supported]", "N/A", ""])
 def test_a_number_that_the_driver_does_not_know(unknown, nodes):
-    found, _ = parse_gpus(f"0, NVIDIA GB10, {unknown}, {unknown}, [N/A]\n")
+    found, _ = parse_gpus(
+        f"0, NVIDIA GB10, {unknown}, {unknown}, 0000000F:01:00.0, {UUID}0, [N/A]\n"
+    )
     assert (found[0]["total_mib"], found[0]["free_mib"], found[0]["mig"]) == ("", "", False)
     seen = {"gpus": found, "lost": [], "processes": [], "error": ""}
     assert list(gpu_checks.findings(nodes[0], seen)) == []
@@ -74,12 +83,14 @@ def test_a_number_that_the_driver_does_not_know(unknown, nodes):
 
 
 def test_a_driver_without_mig_has_a_column_less():
-    found, _ = parse_gpus("0, Tesla V100-SXM2-16GB, 16160, 16150\n")
+    found, _ = parse_gpus(f"0, Tesla V100-SXM2-16GB, 16160, 16150, 00000004:04:00.0, {UUID}0\n")
     assert found[0]["mig"] is False
 
 
 def test_a_gpu_that_is_split_says_so():
-    found, _ = parse_gpus("0, NVIDIA A100-SXM4-80GB, 81920, 81000, Enabled\n")
+    found, _ = parse_gpus(
+        f"0, NVIDIA A100-SXM4-80GB, 81920, 81000, 00000000:07:00.0, {UUID}0, Enabled\n"
+    )
     assert found[0]["mig"] is True
 
 
@@ -137,7 +148,7 @@ def test_what_is_left_of_the_run_itself_is_no_other_job():
 NVIDIA_SMI = """#!/bin/sh
 case "$*" in
 *mig.mode*) {mig} ;;
-*query-gpu*) printf '0, H100, 81559, 81008\\n' ;;
+*query-gpu*) printf '0, H100, 81559, 81008, 00000000:0F:00.0, GPU-0\\n' ;;
 *) printf '417, python3\\n' ;;
 esac
 """
@@ -169,14 +180,15 @@ def ask(here, verb):
     return ask_nodes(here, {"n1": program_command("reader", request, 60)}, lambda _: check)["n1"]
 
 
+ROW = "0, H100, 81559, 81008, 00000000:0F:00.0, GPU-0, Disabled"
 OLD = "echo 'Field \"mig.mode.current\" is not a valid field to query.'; exit 2"
 
 
 @pytest.mark.parametrize(
     ("mig", "count", "lost"),
     [
-        ("printf '0, H100, 81559, 81008, Disabled\\n'", 1, 0),
-        (f"printf '0, H100, 81559, 81008, Disabled\\n{LOST_LINE.strip()}\\n'; exit 15", 1, 1),
+        (f"printf '{ROW}\\n'", 1, 0),
+        (f"printf '{ROW}\\n{LOST_LINE.strip()}\\n'; exit 15", 1, 1),
         (OLD, 1, 0),
     ],
 )
@@ -185,6 +197,34 @@ def test_the_reader_asks_the_driver(here, driver, mig, count, lost):
     seen = ask(here, "preflight")["gpus"]
     assert (len(seen["gpus"]), len(seen["lost"]), seen["error"]) == (count, lost, "")
     assert seen["processes"] == ["417, python3"]
+
+
+def test_one_call_has_the_uuids_too(driver):
+    driver(f"printf '{ROW}\\n'")
+    seen = driver_reader.read_gpus()
+    assert seen["uuids"] == {"0000:0f:00.0": "GPU-0"}
+    assert "uuid" not in seen["gpus"][0]
+
+
+def test_a_driver_that_does_not_answer_is_slow_and_says_what_helps(driver, nodes, monkeypatch):
+    driver("sleep 9")
+    monkeypatch.setattr(driver_reader.ask_driver, "__defaults__", (0.2,))
+    seen = driver_reader.read_gpus()
+    assert seen["error"] == "no answer in 0.2 s"
+    seen["took_s"] = 90.0
+    (found,) = gpu_checks.findings(nodes[0], seen)
+    assert (found.kind, found.proven) == ("gpu.unread", False)
+    assert "nvidia-smi -pm 1" in found.remedy
+
+
+def test_nodes_with_a_slow_driver_are_noted_once():
+    known = {
+        f"n{n}": {"gpus": {**gpus(8)["gpus"], "took_s": 31.0 if n > 2 else 0.2}} for n in (1, 2, 3)
+    }
+    (note,) = gpu_checks.slow_notes(known)
+    assert note.startswith("nvidia-smi took up to 31 s on 1 node (n3)")
+    assert "nvidia-smi -pm 1" in note
+    assert gpu_checks.slow_notes({"n1": gpus(8)}) == []
 
 
 def test_the_reader_looks_at_the_processes_again_at_the_end(here, driver):

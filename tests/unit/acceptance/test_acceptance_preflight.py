@@ -6,10 +6,12 @@ import json
 import socket
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.roles.torch_wheels import wheel
 from tests.unit.helpers.preflight_facts import facts, four_nodes, tries
 
 from rdmaprov.acceptance.ask import shapes
@@ -83,6 +85,48 @@ def test_what_is_wrong_is_named(nodes, known, path, value, says, rail):
     (finding,) = found(nodes, known)
     assert says in finding.what
     assert (finding.node, finding.rail, finding.proven) == ("n3", rail, True)
+
+
+def with_cuda(known, names, **said):
+    for name in names:
+        known[name]["torch"] |= {"cuda": "13.0", **said.get("torch", {})}
+        known[name]["identity"] = {"versions": {"nvidia": said.get("nvidia", "")}}
+    return known
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"torch": {"libcuda": "12.8"}, "nvidia": "570.124.06"},
+        {"nvidia": "570.124.06"},
+        {"torch": {"libcuda": "12.8"}},
+    ],
+    ids=["both", "driver", "libcuda"],
+)
+def test_driver_that_is_older_than_torch_s_cuda_is_named(nodes, known, said):
+    (finding,) = found(nodes, with_cuda(known, ["n3"], **said))
+    assert (finding.kind, finding.node, finding.proven) == ("torch.driver", "n3", True)
+    assert "expected CUDA 13 for torch 2.13.0" in finding.what
+    assert "driver 580" in finding.remedy
+
+
+def test_drivers_that_are_all_too_old_are_one_finding(nodes, known):
+    (finding,) = found(nodes, with_cuda(known, known, nvidia="570.124.06"))
+    assert (finding.level, finding.nodes) == ("fleet", ("n1", "n2", "n3", "n4"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"torch": {"libcuda": "13.0"}, "nvidia": "580.95.05"},
+        {"torch": {"libcuda": "13.2"}, "nvidia": "570.124.06"},  # cuda-compat beside it
+        {"torch": {"cuda": "12.8", "libcuda": "13.0"}, "nvidia": "580.95.05"},
+        {"torch": {"cuda": "99.0", "libcuda": "13.0"}, "nvidia": "580.95.05"},
+        {},  # nothing says it: ranks will
+    ],
+)
+def test_driver_that_runs_torch_is_no_finding(nodes, known, said):
+    assert found(nodes, with_cuda(known, known, **said)) == []
 
 
 def test_device_that_is_not_supported_is_unknown_and_not_down(nodes, known):
@@ -225,6 +269,27 @@ def test_the_reader_says_why_there_is_no_torch(here, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
     seen = read(here, verb="preflight", python=str(tmp_path / "v/bin/python"), rails=[])
     assert set(seen["torch"]) == {"python"}
+
+
+VERSION_PY = """from typing import Optional
+__version__ = '2.13.0+cu130'
+debug = False
+cuda: Optional[str] = {cuda}
+hip: Optional[str] = None
+"""
+
+
+@pytest.mark.parametrize(("cuda", "wanted"), [("'13.0'", "13.0"), ("None", None), ("'x'", None)])
+def test_the_reader_says_the_cuda_of_torch_without_importing_it(here, tmp_path, cuda, wanted):
+    site = tmp_path / "site"
+    wheel(tmp_path / "w", "2.13.0", **{"torch/version.py": VERSION_PY.format(cuda=cuda)})
+    with zipfile.ZipFile(next((tmp_path / "w").iterdir())) as archive:
+        archive.extractall(site)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={site} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    seen = read(here, verb="preflight", python=str(python), rails=[])["torch"]
+    assert (seen["torch"], seen.get("cuda")) == ("2.13.0", wanted)
 
 
 def test_a_refused_connection_is_an_answer(here):

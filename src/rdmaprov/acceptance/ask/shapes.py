@@ -56,8 +56,9 @@ _GPUS = fields(
         "lost": list_of(message, 512),
         "processes": _PROCESSES,
         "error": message,
+        "took_s": number(1 << 20),
     },
-    optional=["processes", "lost"],
+    optional=["processes", "lost", "took_s"],
 )
 _LINK = list_of(text(r"[\w./ ]{0,32}"), 4, least=4)
 _HOPS = list_of(
@@ -66,7 +67,12 @@ _HOPS = list_of(
 _VERSION = text(most=256)
 _PLAIN = text(rf"[ -~]{{0,{MOST}}}")
 _NIC = fields(dict.fromkeys(("netdev", "rdma", "pci", "guid", "board", "firmware"), _PLAIN))
-_TORCH = {"python": _VERSION, "torch": _VERSION, "nccl": _VERSION, "error": message}
+_CUDA = text(r"[0-9]{1,3}\.[0-9]{1,3}")
+_TORCH = {
+    **dict.fromkeys(("python", "torch", "nccl"), _VERSION),
+    **dict.fromkeys(("cuda", "libcuda"), _CUDA),
+    "error": message,
+}
 STARTED = fields({"directory": text(most=256)})
 STOPPED = fields({"left": list_of(integer(1, 1 << 22), 4096)})  # PID_MAX_LIMIT of the kernel
 

@@ -34,13 +34,28 @@ from rdmaprov.node.identity import read_identity
 
 SO_BINDTODEVICE = 25
 PORT = 9  # discard: nothing listens
+# torch/version.py has the CUDA that torch was built for (tools/generate_torch_version.py there).
+# libcuda says its own, also one for older drivers (cuda-compat); it opens no GPU for that.
 VERSIONS = """
-import importlib.metadata as m, json, sys
+import ctypes, importlib.metadata as m, json, re, sys
 found = {"python": sys.version.split()[0]}
 for each in m.distributions():
     name = (each.metadata["Name"] or "").lower()
     if name == "torch" or name.startswith("nvidia-nccl-cu"):
         found["torch" if name == "torch" else "nccl"] = each.version
+    if name == "torch":
+        try:
+            text = open(str(each.locate_file("torch/version.py"))).read(65536)
+        except (OSError, ValueError):
+            text = ""
+        cuda = re.search(r"^cuda\\b[^=\\n]*= *'([0-9]{1,3}[.][0-9]{1,3})", text, re.M)
+        found.update({"cuda": cuda.group(1)} if cuda else {})
+number = ctypes.c_int()
+try:
+    if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number)) == 0 < number.value:
+        found["libcuda"] = "%d.%d" % (number.value // 1000, number.value % 1000 // 10)
+except (OSError, AttributeError):
+    pass
 print(json.dumps(found))
 """
 
@@ -287,16 +302,18 @@ def main():
     found = {"time": time.time(), "rails": rails, "others": read_others(rails)}
     found["overflows"] = neighbor_overflows()
     if request["verb"] == "preflight":
+        gpus = read_gpus()
+        uuids = gpus.pop("uuids")
         found.update(
             torch=torch_versions(request["python"]),
-            gpus=read_gpus(),
+            gpus=gpus,
             port=free_port(),
             addresses=known,
             hostname=socket.gethostname(),
             runs=other_runs(),
             boot_id=read("/proc/sys/kernel/random/boot_id"),
             socket_ifname=nccl_setting("NCCL_SOCKET_IFNAME"),
-            identity=read_identity(request["rails"]),
+            identity=read_identity(request["rails"], uuids=uuids),
         )
         found["slots"] = read_slots(found["identity"])
     else:

@@ -11,6 +11,7 @@ from rdmaprov.acceptance.ask.nodes import Nodes, ask_each, program_command
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.boundary import Document
 from rdmaprov.inventory import Node
+from rdmaprov.node import gpus
 from rdmaprov.perftest.tool.options import (
     PROGRAMS,
     Abilities,
@@ -20,7 +21,7 @@ from rdmaprov.perftest.tool.options import (
 )
 from rdmaprov.probe.errors import NodeError
 
-_SURVEY_S = 120
+_SURVEY_S = 120 + gpus.LIMIT_S
 # Soft-RoCE on emulated processors that others share was seen to carry 0.5 to 1.5 MB/s: 3 MB take
 # some seconds, and what is in flight a fraction of one, where perftest's own 128 messages of 64 KiB
 # take longer than a test. A packet is sent again after 1.07 s, perftest's 67 ms times 16: a

@@ -9,12 +9,20 @@ from typing import Any
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
+from rdmaprov.words import quantity, some
 
 # A driver and an idle daemon keep less than this of a GPU's memory.
 MIN_FREE_SHARE = 0.95
 # Where no GPU tells its memory, as where it shares the CPU's: the least that a GPU of a training
 # fleet has (V100, 16 GB), halved. Our choice.
 _UNTOLD_BYTES = 8 << 30
+# nvidia-smi takes 0.1 s with persistence mode (docs/supported.md), and 30 s on eight GPUs without
+# (github.com/Azure/aks-gpu/pull/105); between them, our choice.
+_SLOW_S = 5.0
+_PERSIST = (
+    "without persistence mode each call initializes all GPUs: run there nvidia-smi -pm 1, and "
+    "write peermem_gpu_persistence: on"
+)
 
 
 def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
@@ -28,9 +36,9 @@ def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("gpu.lost", f"a GPU is lost (nvidia-smi: {line})", remedy, node.name)
     if seen["error"]:
         what = f"its GPUs: nvidia-smi failed: {seen['error']}"
-        yield Finding(
-            "gpu.unread", what, f"On {node.name}, run: nvidia-smi", node.name, proven=False
-        )
+        remedy = f"On {node.name}, run: nvidia-smi"
+        remedy += f"; {_PERSIST}" if _is_slow(seen) else ""
+        yield Finding("gpu.unread", what, remedy, node.name, proven=False)
         return
     wanted, there = int(node.get("fabric_gpu_count") or 0), len(seen["gpus"])
     if there == 0 or (wanted and there != wanted):
@@ -42,6 +50,21 @@ def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("gpu.in-use", what, f"Drain {node.name}, or end that process", node.name)
     for gpu in seen["gpus"]:
         yield from _gpu_findings(node.name, gpu, bool(seen["processes"]))
+
+
+def _is_slow(seen: Mapping[str, Any]) -> bool:
+    return float(seen.get("took_s", 0)) > _SLOW_S
+
+
+def slow_notes(known: Mapping[str, Document]) -> list[str]:
+    """Return on which nodes nvidia-smi is slow, and what makes it fast; nothing if it is."""
+    slow = {
+        name: answer["gpus"]["took_s"] for name, answer in known.items() if _is_slow(answer["gpus"])
+    }
+    if not slow:
+        return []
+    where = f"{quantity(len(slow), 'node')} ({some(tuple(slow), 4)})"
+    return [f"nvidia-smi took up to {max(slow.values()):.0f} s on {where}; {_PERSIST}"]
 
 
 def _xid(node: str) -> str:

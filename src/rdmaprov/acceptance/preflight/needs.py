@@ -17,6 +17,9 @@ from rdmaprov.probe.errors import NodeError
 
 # Further apart, certificates and the logs of a run no longer fit together.
 MAX_SKEW_S = 2.0
+# The first driver of each CUDA (docs.nvidia.com/deploy/cuda-compatibility, "Minor Version
+# Compatibility").
+DRIVERS = {11: 450, 12: 525, 13: 580}
 
 
 def python_of(node: Node) -> str:
@@ -62,6 +65,7 @@ def findings(
             found += gpu_checks.findings(node, {**answer["gpus"], **own})
     found += _odd_versions(known, "torch", "torch_runtime_requirements")
     if backend == "nccl":
+        found += _driver_findings(known)
         found += gpu_checks.odd_counts(nodes, known)
         found += _odd_versions(known, "nccl", "torch_runtime_requirements")
     return found
@@ -79,6 +83,44 @@ def _torch_findings(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
         name_it = f"Set {choice.PYTHON} in the site to the interpreter that has torch"
         remedy = name_it if elsewhere else apply_remedy("torch_runtime", node.name)
         yield Finding("torch.missing", what, remedy, node.name)
+
+
+def _driver_findings(known: Mapping[str, Document]) -> Iterator[Finding]:
+    """Yield the nodes whose driver is older than torch's CUDA; most of them alike once."""
+    old: dict[str, list[str]] = {}
+    for name, answer in known.items():
+        if why := _old_driver(answer):
+            old.setdefault(why, []).append(name)
+    for why, names in old.items():
+        cuda = int(known[names[0]]["torch"]["cuda"].partition(".")[0])
+        remedy = f"Install driver {DRIVERS[cuda]} or later, or pin a build of torch for CUDA "
+        remedy += f"{cuda - 1} (torch_runtime_requirements, torch_runtime_index_url), and apply"
+        if len(names) > max(1, len(known) // 2):
+            yield Finding("torch.driver", why, remedy, level="fleet", nodes=tuple(names))
+        else:
+            yield from (Finding("torch.driver", why, remedy, name) for name in names)
+
+
+def _old_driver(answer: Document) -> str:
+    """Return why a node's driver cannot run its torch; empty if it can, or nothing says so.
+
+    libcuda counts where it says its CUDA: it may be a newer one beside an older driver.
+    """
+    seen, driver = (
+        answer["torch"],
+        str(answer.get("identity", {}).get("versions", {}).get("nvidia")),
+    )
+    wanted, has = (int(seen.get(key, "0.0").partition(".")[0]) for key in ("cuda", "libcuda"))
+    number = int(driver.partition(".")[0]) if driver[:3].isdecimal() else 0
+    if wanted not in DRIVERS or not (
+        0 < has < wanted or (not has and 0 < number < DRIVERS[wanted])
+    ):
+        return ""
+    said = f"has CUDA {seen['libcuda']}" if has else "is too old"
+    return (
+        f"the driver{f' {driver}' if number else ''} {said}, expected CUDA {wanted} for torch "
+        f"{seen.get('torch', '')} (torch/version.py), which driver {DRIVERS[wanted]} has first"
+    )
 
 
 def _odd_versions(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:

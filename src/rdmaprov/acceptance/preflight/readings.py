@@ -13,10 +13,11 @@ from rdmaprov.acceptance.remedies import no_answer
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
+from rdmaprov.node import gpus
 from rdmaprov.probe.errors import NodeError
 
-PREFLIGHT_S = 120
-_COUNTERS_S = 60
+PREFLIGHT_S = 120 + 2 * gpus.LIMIT_S
+_COUNTERS_S = 60 + gpus.LIMIT_S
 _REACH_SLACK_S = 30
 
 

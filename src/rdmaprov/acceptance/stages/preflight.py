@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.options import Options
-from rdmaprov.acceptance.preflight import readings
+from rdmaprov.acceptance.preflight import gpus, readings
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import StageReport, leave_out
@@ -29,6 +29,7 @@ def run_preflight(
     result.facts, result.backend = facts, backend
     report = StageReport("preflight", findings=found)
     report.left_out = leave_out(found, tuple(node.name for node in nodes))
+    report.notes = gpus.slow_notes(facts)
     able = [node for node in nodes if node.name in facts]
     goes_on = options.keep_going or not found
     site = _join(connection, able, result, options, report) if goes_on else None
@@ -51,7 +52,8 @@ def _join(
         if len(there) < 2:
             return None
         own = {node.name: result.facts[node.name] for node in there}
-        rendezvous, found, report.notes = readings.find_rendezvous(connection, there, own, backend)
+        rendezvous, found, notes = readings.find_rendezvous(connection, there, own, backend)
+        report.notes = [*gpus.slow_notes(result.facts), *notes]
         if rendezvous is not None:
             return GateSite(tuple(there), own, backend, rendezvous)
         report.findings += found
