@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ensurepip
 import hashlib
+import subprocess
 import sys
 import sysconfig
 import venv
@@ -18,7 +19,7 @@ from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import torch_runtime
 from plugins.module_utils.torch import proof
-from tests.roles.torch_node import arguments
+from tests.roles.torch_node import PYTHON, TorchNode, arguments
 from tests.roles.torch_wheels import Real, wheel
 
 
@@ -49,8 +50,22 @@ def quick(real: Real, monkeypatch: pytest.MonkeyPatch) -> Real:
     return real
 
 
+class Cut(Real):
+    """The machine itself with each program in a network of its own, which has no route."""
+
+    def run(self, argv: list[str], stdin: str = "", timeout_s: int = 600) -> str:
+        return super().run([*self.alone, *argv], stdin, timeout_s)
+
+    alone: tuple[str, ...] = ("unshare", "--map-root-user", "--net")
+
+
 @pytest.mark.program
 def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path):
+    real = Cut()
+    if subprocess.run([*Cut.alone, "true"], check=False, capture_output=True).returncode:
+        Cut.alone = ()
+    else:
+        assert real.run(["cat", "/proc/net/route"]).count("\n") < 2  # the head at most
     wheel(tmp_path / "wheels", "2.13.0")
     digest = hashlib.sha256(next((tmp_path / "wheels").iterdir()).read_bytes()).hexdigest()
     line = f"torch==2.13.0 --hash=sha256:{digest}"
@@ -164,6 +179,81 @@ def test_run_that_was_killed_is_repaired(
 
 def killed(*_: object) -> None:
     raise RuntimeError("killed")
+
+
+@pytest.mark.program
+def test_pip_without_an_index_names_the_connection(
+    real: Real, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    given = environment(tmp_path, wheelhouse="", index_url="http://127.0.0.1:9/simple")
+    with pytest.raises(
+        NodeError, match=r"no connection to the index: .*[Cc]onnection refused"
+    ) as e:
+        converge(real, torch_runtime, given, check=False)
+    assert "torch_runtime_wheelhouse" in str(e.value)
+
+
+LOST = (
+    "WARNING: Retrying (Retry(total=4, connect=None, read=None, redirect=None, status=None)) after "
+    "connection broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPSConnection "
+    "object at 0x7f>: Failed to establish a new connection: [Errno 101] Network is unreachable')': "
+    "/simple/torch/\n"
+)
+
+
+def test_connection_that_pip_lost_comes_before_what_it_did_not_find():
+    error = "ERROR: Could not find a version that satisfies the requirement torch==2.13.0"
+    said = torch_runtime._reason(LOST + error)
+    assert said.startswith(
+        "no connection to the index: NewConnectionError('Failed to establish a new connection: "
+        "[Errno 101] Network is unreachable'). "
+    )
+    assert torch_runtime._reason(error) == error.replace("ERROR: ", "")
+
+
+class BareNode(TorchNode):
+    """A node of Ubuntu whose Python has no ensurepip until its package is installed."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        Path(self.path(PYTHON)).unlink()
+        self.put("/usr/bin/python3.10")
+        self.link(PYTHON, "/usr/bin/python3.10")
+        self.programs = {"apt-get": "", "dpkg-query": ""}
+
+    def run(self, argv: list[str], stdin: str = "", timeout_s: int = 0) -> str:
+        line = " ".join(argv)
+        if "ensurepip" in line and not any("install python3.10-venv=" in each for each in self.ran):
+            raise CommandFailed(argv, 1, "ModuleNotFoundError: No module named 'ensurepip'")
+        if argv[0] == "apt-cache":
+            return " python3.10-venv | 3.10.12-1~22.04.9 | http://mirror.example jammy/main\n"
+        if "apt-get" in argv or argv[0] == "dpkg-query":
+            self.ran.append(line)
+            return ""
+        return super().run(argv, stdin, timeout_s)
+
+
+def test_package_that_makes_environments_is_installed_before_one_is_made(tmp_path: Path):
+    node = BareNode(tmp_path)
+    result = converge(node, torch_runtime, arguments(python=PYTHON), check=False)
+    assert [each["device"] for each in result["changes"]] == [
+        "python3.10-venv",
+        "/opt/rdmaprov/torch",
+    ]
+    [venv_] = [n for n, line in enumerate(node.ran) if " -m venv " in line]
+    assert any("install python3.10-venv=3.10.12-1~22.04.9" in line for line in node.ran[:venv_])
+    assert not converge(node, torch_runtime, arguments(python=PYTHON), check=False)["changed"]
+
+
+def test_python_of_its_own_without_ensurepip_is_refused(tmp_path: Path):
+    node = BareNode(tmp_path)
+    node.put("/opt/python/bin/python3")
+    with pytest.raises(Refused, match="/opt/python/bin/python3 cannot create virtual environments"):
+        converge(node, torch_runtime, arguments(python="/opt/python/bin/python3"), check=True)
 
 
 def test_index_is_not_on_a_command_line(

@@ -13,6 +13,7 @@ import shutil
 from dataclasses import dataclass
 from typing import Any
 
+from .. import packages
 from ..machine import CommandFailed, Machine, NodeError
 from ..plan import CONFIGURED, RUNNING, Change, Plan, Refused
 from ..torch import pins, proof
@@ -58,14 +59,15 @@ def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source
         plan.add(change, lambda: proof.prove(machine, own, pins))
         return
     if wrong:
-        pip = _pip(machine, python, source)
+        pip = _pip(plan, python, source)
         wanted = " ".join(f"{pin.name}=={pin.version}" for pin in pins)
         change = Change(CONFIGURED, directory, "packages", wrong, wanted)
         plan.add(change, lambda: _build(machine, directory, python, pins, source, pip))
 
 
-def _pip(machine: Machine, python: str, source: Source) -> str:
+def _pip(plan: Plan, python: str, source: Source) -> str:
     """Return the wheelhouse's pip, which runs as it is; empty for the one that Python brings."""
+    machine = plan.machine
     if not machine.exists(python):
         raise Refused(f"torch_runtime_python: there is no {python}; install it, or write another")
     if source.wheelhouse and not machine.exists(source.wheelhouse):
@@ -80,12 +82,27 @@ def _pip(machine: Machine, python: str, source: Source) -> str:
     try:
         machine.run([python, "-I", "-c", "import venv, ensurepip"])
     except CommandFailed as error:
-        raise Refused(
-            f"{python} cannot create virtual environments ({error.output.splitlines()[-1]}); "
-            "run on the node: apt-get install python3-venv; "
-            "or put pip's wheel into torch_runtime_wheelhouse"
-        ) from error
+        _plan_ensurepip(plan, python, error)
     return ""
+
+
+def _plan_ensurepip(plan: Plan, python: str, why: CommandFailed) -> None:
+    """Have the package of Debian and Ubuntu with what their own Python lacks."""
+    own = re.match(r"python3\.\d+$", os.path.basename(os.path.realpath(plan.machine.path(python))))
+    if not own or not python.startswith("/usr/bin/") or not plan.machine.has("apt-get"):
+        raise Refused(
+            f"{python} cannot create virtual environments ({why.output.splitlines()[-1]}); "
+            "install its ensurepip, or put pip's wheel into torch_runtime_wheelhouse"
+        ) from why
+    manager, package = packages.of(plan.machine), f"{own.group()}-venv"
+
+    def install() -> None:
+        offers = manager.distribution([package])
+        if not offers:
+            raise NodeError(f"no repository of the node has {package}; add the distribution's own")
+        manager.change([], offers[:1])
+
+    plan.add(Change(CONFIGURED, package, "package", "absent", "installed"), install)
 
 
 def _build(
@@ -132,11 +149,23 @@ def _install(
     try:
         machine.run(words, timeout_s=INSTALL_TIMEOUT_S)
     except CommandFailed as error:
-        lines = [line for line in error.output.splitlines() if line.startswith("ERROR:")]
-        said = (lines or error.output.splitlines() or ["no message"])[0]
-        raise NodeError(f"{place}: pip: {said.replace('ERROR: ', '')}") from error
+        raise NodeError(f"{place}: pip: {_reason(error.output)}") from error
     finally:
         machine.remove(requirements)
+
+
+def _reason(said: str) -> str:
+    """Return why pip failed: the connection that it lost, before what it did not find then."""
+    lost = re.search(r"connection broken by '(.*)': /", said)
+    if lost:
+        why = re.sub(r"<[^<>]*>[:,]? ?", "", lost.group(1))[:200]
+        return (
+            f"no connection to the index: {why}. Name an index that the node reaches "
+            "(torch_runtime_index_url), or copy the wheels to it (torch_runtime_wheelhouse): "
+            "docs/production.md"
+        )
+    lines = [line for line in said.splitlines() if line.startswith("ERROR:")]
+    return (lines or said.splitlines() or ["no message"])[0].replace("ERROR: ", "")
 
 
 def _link(machine: Machine, directory: str, to: str) -> None:
