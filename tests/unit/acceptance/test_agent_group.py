@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from rdmaprov.acceptance.agent import rank
 from rdmaprov.acceptance.agent.group import RankCommunicator, RankGroup
 from rdmaprov.acceptance.agent.sweep import Sweep
 
@@ -113,3 +114,38 @@ def test_sweep_begins_with_the_largest_size(monkeypatch, limit_s, proven, cut):
     Sweep(cast("RankGroup", group)).run()
     assert [size for event, size in told if event == "checked"] == proven
     assert [size for event, size in told if event == "cut"] == cut
+
+
+def test_communicators_that_no_task_used_for_long_are_given_up_alike_on_both_ranks(monkeypatch):
+    """A rank that idles in between gives up the same ones as its partner, under equal names."""
+
+    def process(own: int) -> Any:
+        made = cast("Any", object.__new__(rank.RankProcess))
+        made.rank, made.per_node, made.on_gpu, made.planes = own, 1, False, {"all rails": {}}
+        made.torch = made.dist = made.device = made.watch = None
+        made._groups, made._made, made._used = {}, Counter(), {}
+        return made
+
+    names: list[str] = []
+
+    def connect(_self: Any, _plane: Any, _ranks: Any, name: str) -> RankCommunicator:
+        names.append(name)
+        return RankCommunicator(None, name)
+
+    monkeypatch.setattr(rank.RankProcess, "_connect", connect)
+
+    def join(process: Any, number: int, *ranks: int) -> None:
+        task = {"number": number, "plane": "all rails", "groups": {"0": list(ranks)}}
+        process.group(task, 0)
+
+    one, other = process(0), process(1)
+    last = rank.KEPT_TASKS + 1
+    for each in (one, other):
+        join(each, 0, 0, 1)
+    for number in range(1, last):
+        join(one, number, 0, number + 1)
+    for each in (one, other):
+        join(each, last, 0, 1)
+    first, same, again, alike = [name for name in names if "(0, 1)" in name]
+    assert first == same != again == alike
+    assert len(one._groups) <= rank.KEPT_TASKS + 1

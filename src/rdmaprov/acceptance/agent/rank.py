@@ -13,6 +13,9 @@ from .progress import Watch, say
 
 _PAUSE_S = 0.02
 _SLOWER = 3  # times as long as this rank's import may another's take
+# A communicator keeps buffers in the GPU's memory. One that no task used for so long is given up,
+# by all of its ranks, as they were in the same tasks: our choice.
+KEPT_TASKS = 8
 
 
 class RankProcess:
@@ -40,6 +43,7 @@ class RankProcess:
         self.store: Any = None
         self._groups: dict[tuple[str, tuple[int, ...]], RankCommunicator] = {}
         self._made: Counter[tuple[str, tuple[int, ...]]] = Counter()
+        self._used: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def join_rendezvous(self) -> None:
         """Join all ranks; rank 0 reports those that did not join.
@@ -99,6 +103,9 @@ class RankProcess:
         """Return a group of a task, with its communicator; equal groups of a plane share one."""
         ranks = tuple(task["groups"][str(index)])
         key = task["plane"], ranks
+        for old in [k for k, last in self._used.items() if last + KEPT_TASKS < task["number"]]:
+            self._give_up(old)
+        self._used[key] = task["number"]
         if key not in self._groups:
             self._made[key] += 1
             name = f"{key[0]} {ranks} {self._made[key]}"
@@ -111,7 +118,11 @@ class RankProcess:
         The next group of these ranks has another name: it would find what this one left in the
         store.
         """
-        handle = self._groups.pop((group.task["plane"], tuple(group.ranks))).handle
+        self._give_up((group.task["plane"], tuple(group.ranks)))
+
+    def _give_up(self, key: tuple[str, tuple[int, ...]]) -> None:
+        del self._used[key]
+        handle = self._groups.pop(key).handle
         if self.on_gpu and hasattr(handle, "shutdown"):
             handle.shutdown()
 
