@@ -101,6 +101,11 @@ KINDS = {
         "errors of gloo or NCCL that name an address",
         "a node or link that failed; a firewall; a rank that died without a word",
     ),
+    "control.filtered": FindingKind(
+        "A firewall does not let TCP pass between nodes on the device by which ranks meet.",
+        "connections of each node to a free port of the first and of the next node",
+        "a firewall on a node or between nodes with few ports open: NCCL and gloo listen at any",
+    ),
     "counters.full": FindingKind(
         "A counter stands at its largest value: what it would count from there on is not known.",
         "its value, over the watch",

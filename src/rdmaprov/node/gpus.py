@@ -96,7 +96,6 @@ def kernel_address(address):
 
 def read_uuids():
     """Return the UUID of each GPU by its PCI address."""
-    rows = [
-        line.partition(",") for line in ask_driver(["--query-gpu=pci.bus_id,uuid"])[0].splitlines()
-    ]
+    text = ask_driver(["--query-gpu=pci.bus_id,uuid"])[0]
+    rows = [line.partition(",") for line in text.splitlines()]
     return {kernel_address(address): uuid.strip() for address, _, uuid in rows[:MOST_LINES]}

@@ -209,6 +209,41 @@ def test_an_address_that_each_node_has_is_no_place_to_meet(nodes, known):
     assert met == reach.Rendezvous("198.18.0.1", dict.fromkeys(known, "ens1"))
 
 
+def control(nodes, known, bad):
+    own = tries(nodes, known)
+    said = answers(own, bad)
+    met = reach.find_rendezvous(nodes, known, own, said)
+    assert met is not None
+    return reach.control_findings(met, own, said)
+
+
+def test_a_port_that_a_firewall_filters_is_named_with_both_ends(nodes, known):
+    """The first node is reached by all, and NCCL's ring from n2 to n3 is not."""
+    (found,) = control(nodes, known, lambda p: p.rail is None and p.target == "n3")
+    assert (found.kind, found.nodes, found.level) == ("control.filtered", ("n2", "n3"), "pair")
+    assert "n2 does not reach port 40003 of n3 (192.0.2.3 on eth0): no answer in 5 s" in found.what
+    assert found.proven
+
+
+def test_a_firewall_on_all_nodes_is_one_finding(nodes, known):
+    (found,) = control(nodes, known, lambda p: p.rail is None and p.target != "n1")
+    assert (found.level, found.node) == ("fleet", "")
+    assert "3 of 3 nodes are not let through to the next one" in found.what
+
+
+def test_no_firewall_and_one_on_another_network_are_no_finding(nodes, known):
+    assert control(nodes, known, lambda _: False) == []
+    for name in known:
+        known[name]["addresses"]["docker0"] = [f"192.0.2.10{name[1:]}"]
+    assert control(nodes, known, lambda p: p.address.startswith("192.0.2.10")) == []
+
+
+def test_the_port_of_the_site_is_the_one_that_is_tried(nodes, known):
+    sites = [replace(n, values={**n.values, "torch_runtime_acceptance_port": 555}) for n in nodes]
+    ports = {(p.target, p.port) for own in tries(sites, known).values() for p in own}
+    assert {port for target, port in ports if target == "n1"} == {0, 555}
+
+
 def test_no_place_to_meet(nodes, known):
     own = tries(nodes, known)
     assert (
@@ -293,9 +328,10 @@ def test_the_reader_says_the_cuda_of_torch_without_importing_it(here, tmp_path, 
 
 
 def test_a_refused_connection_is_an_answer(here):
-    with socket.create_server(("127.0.0.1", 0)):
-        targets = [{"address": "127.0.0.1", "device": "lo"}, {"address": "127.0.0.1", "device": ""}]
-        assert read(here, verb="reach", targets=targets, limit_s=5)["reach"] == ["", ""]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        own = {"address": "127.0.0.1", "device": ""}
+        targets = [{**own, "device": "lo"}, own, {**own, "port": server.getsockname()[1]}]
+        assert read(here, verb="reach", targets=targets, limit_s=5)["reach"] == ["", "", ""]
 
 
 def test_a_device_that_is_not_there_reaches_nothing(here):

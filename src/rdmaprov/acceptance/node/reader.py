@@ -44,10 +44,8 @@ for each in m.distributions():
     if name == "torch" or name.startswith("nvidia-nccl-cu"):
         found["torch" if name == "torch" else "nccl"] = each.version
     if name == "torch":
-        try:
-            text = open(str(each.locate_file("torch/version.py"))).read(65536)
-        except (OSError, ValueError):
-            text = ""
+        place = each.locate_file("torch/version.py")
+        text = place.read_text(errors="replace") if place.is_file() else ""
         cuda = re.search(r"^cuda\\b[^=\\n]*= *'([0-9]{1,3}[.][0-9]{1,3})", text, re.M)
         found.update({"cuda": cuda.group(1)} if cuda else {})
 number = ctypes.c_int()
@@ -194,7 +192,7 @@ def open_connection(target):
     each.setblocking(False)
     if target["device"]:
         each.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, target["device"].encode())
-    code = each.connect_ex((target["address"], PORT))
+    code = each.connect_ex((target["address"], target.get("port") or PORT))
     return each, code
 
 

@@ -37,7 +37,7 @@ def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
     if seen["error"]:
         what = f"its GPUs: nvidia-smi failed: {seen['error']}"
         remedy = f"On {node.name}, run: nvidia-smi"
-        remedy += f"; {_PERSIST}" if _is_slow(seen) else ""
+        remedy += f"; {_PERSIST}" if seen.get("took_s", 0) > _SLOW_S else ""
         yield Finding("gpu.unread", what, remedy, node.name, proven=False)
         return
     wanted, there = int(node.get("fabric_gpu_count") or 0), len(seen["gpus"])
@@ -52,15 +52,10 @@ def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _gpu_findings(node.name, gpu, bool(seen["processes"]))
 
 
-def _is_slow(seen: Mapping[str, Any]) -> bool:
-    return float(seen.get("took_s", 0)) > _SLOW_S
-
-
 def slow_notes(known: Mapping[str, Document]) -> list[str]:
     """Return on which nodes nvidia-smi is slow, and what makes it fast; nothing if it is."""
-    slow = {
-        name: answer["gpus"]["took_s"] for name, answer in known.items() if _is_slow(answer["gpus"])
-    }
+    took = {name: float(answer["gpus"].get("took_s", 0)) for name, answer in known.items()}
+    slow = {name: seconds for name, seconds in took.items() if seconds > _SLOW_S}
     if not slow:
         return []
     where = f"{quantity(len(slow), 'node')} ({some(tuple(slow), 4)})"

@@ -87,12 +87,11 @@ def _torch_findings(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
 
 def _driver_findings(known: Mapping[str, Document]) -> Iterator[Finding]:
     """Yield the nodes whose driver is older than torch's CUDA; most of them alike once."""
-    old: dict[str, list[str]] = {}
+    old: dict[tuple[str, int], list[str]] = {}
     for name, answer in known.items():
-        if why := _old_driver(answer):
-            old.setdefault(why, []).append(name)
-    for why, names in old.items():
-        cuda = int(known[names[0]]["torch"]["cuda"].partition(".")[0])
+        if wrong := _old_driver(answer):
+            old.setdefault(wrong, []).append(name)
+    for (why, cuda), names in old.items():
         remedy = f"Install driver {DRIVERS[cuda]} or later, or pin a build of torch for CUDA "
         remedy += f"{cuda - 1} (torch_runtime_requirements, torch_runtime_index_url), and apply"
         if len(names) > max(1, len(known) // 2):
@@ -101,26 +100,22 @@ def _driver_findings(known: Mapping[str, Document]) -> Iterator[Finding]:
             yield from (Finding("torch.driver", why, remedy, name) for name in names)
 
 
-def _old_driver(answer: Document) -> str:
-    """Return why a node's driver cannot run its torch; empty if it can, or nothing says so.
+def _old_driver(answer: Document) -> tuple[str, int] | None:
+    """Return why a driver cannot run torch, and torch's CUDA; None if it can, or nothing says so.
 
     libcuda counts where it says its CUDA: it may be a newer one beside an older driver.
     """
-    seen, driver = (
-        answer["torch"],
-        str(answer.get("identity", {}).get("versions", {}).get("nvidia")),
-    )
-    wanted, has = (int(seen.get(key, "0.0").partition(".")[0]) for key in ("cuda", "libcuda"))
-    number = int(driver.partition(".")[0]) if driver[:3].isdecimal() else 0
-    if wanted not in DRIVERS or not (
-        0 < has < wanted or (not has and 0 < number < DRIVERS[wanted])
-    ):
-        return ""
+    seen = answer["torch"]
+    driver = str(answer.get("identity", {}).get("versions", {}).get("nvidia"))
+    cuda, has = (int(seen.get(key, "0.0").partition(".")[0]) for key in ("cuda", "libcuda"))
+    number = int(driver[:3]) if driver[:3].isdecimal() else 0
+    is_old = has < cuda if has else 0 < number < DRIVERS.get(cuda, 0)
+    if cuda not in DRIVERS or not is_old:
+        return None
     said = f"has CUDA {seen['libcuda']}" if has else "is too old"
-    return (
-        f"the driver{f' {driver}' if number else ''} {said}, expected CUDA {wanted} for torch "
-        f"{seen.get('torch', '')} (torch/version.py), which driver {DRIVERS[wanted]} has first"
-    )
+    what = f"the driver{f' {driver}' if number else ''} {said}, expected CUDA {cuda} for torch "
+    what += f"{seen.get('torch', '')} (torch/version.py): driver {DRIVERS[cuda]} or later"
+    return what, cuda
 
 
 def _odd_versions(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
@@ -24,6 +25,7 @@ class ReachTest:
         address: to connect to.
         device: by which; empty: as the node's routes say.
         rail: the rail that it proves, None for the rendezvous alone.
+        port: where nothing listens; 0 for any, such as on rails.
     """
 
     source: str
@@ -31,6 +33,7 @@ class ReachTest:
     address: str
     device: str
     rail: int | None
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,25 @@ class Rendezvous:
 def reach_tests(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[ReachTest]:
     """Return what to try: each node's rails to the first node's and to the next one's.
 
-    Addresses of the first node that are no rail's are tried too, if no other node has the same.
+    Addresses of these that are no rail's are tried too, if no other node has the same.
     """
     first = nodes[0]
+    owners = Counter(
+        address
+        for node in nodes
+        for known in facts[node.name]["addresses"].values()
+        for address in known
+    )
+    meets = int(first.get("torch_runtime_acceptance_port") or facts[first.name]["port"])
     found = [
-        ReachTest(node.name, first.name, address, "", None)
-        for address in _management_addresses(nodes, facts)
+        ReachTest(node.name, first.name, address, "", None, meets)
+        for address in _management_addresses(first.name, owners, facts)
         for node in nodes[1:]
+    ]
+    found += [
+        ReachTest(node.name, far.name, address, "", None, int(facts[far.name]["port"]))
+        for node, far in pairwise(nodes)
+        for address in _management_addresses(far.name, owners, facts)
     ]
     for number, node in enumerate(nodes):
         following = nodes[(number + 1) % len(nodes)]
@@ -70,18 +85,14 @@ def _rail_tests(node: Node, other: Node, facts: Mapping[str, Document]) -> Itera
             yield ReachTest(node.name, other.name, str(far.address.ip), seen["netdev"], rail.index)
 
 
-def _management_addresses(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[str]:
-    """Return the first node's addresses that no rail has, and no other node."""
-    owners = Counter(
-        address
-        for node in nodes
-        for known in facts[node.name]["addresses"].values()
-        for address in known
-    )
-    rails = {each["netdev"] for each in facts[nodes[0].name]["rails"]}
+def _management_addresses(
+    name: str, owners: Mapping[str, int], facts: Mapping[str, Document]
+) -> list[str]:
+    """Return a node's addresses that no rail has, and no other node."""
+    rails = {each["netdev"] for each in facts[name]["rails"]}
     return [
         address
-        for netdev, known in facts[nodes[0].name]["addresses"].items()
+        for netdev, known in facts[name]["addresses"].items()
         for address in known
         if netdev not in rails and owners[address] == 1
     ]
@@ -89,7 +100,7 @@ def _management_addresses(nodes: Sequence[Node], facts: Mapping[str, Document]) 
 
 def targets(asked: Sequence[ReachTest]) -> list[Document]:
     """Return probes as the reader takes them."""
-    return [{"address": probe.address, "device": probe.device} for probe in asked]
+    return [{"address": p.address, "device": p.device, "port": p.port} for p in asked]
 
 
 def failures(
@@ -158,6 +169,44 @@ def find_rendezvous(
         if all(devices.values()):
             return Rendezvous(address, devices)
     return None
+
+
+_OPEN = (
+    "Let all TCP between nodes pass on the control device, each port of each node: NCCL, gloo and "
+    "perftest listen at any (nft list ruleset; ufw status; firewall-cmd --list-all)"
+)
+
+
+def control_findings(
+    rendezvous: Rendezvous,
+    asked: Mapping[str, Sequence[ReachTest]],
+    answers: Mapping[str, Document],
+) -> list[Finding]:
+    """Return between which nodes the control device lets no connection pass: either may filter."""
+    said = [
+        (probe, why, own)
+        for source, tried in asked.items()
+        for probe, why, own in zip(
+            tried, answers[source]["reach"], answers[source]["own"], strict=True
+        )
+    ]
+    control = {p.source: own for p, _, own in said if p.address == rendezvous.address}
+    found = [
+        Finding(
+            "control.filtered",
+            f"{p.source} does not reach port {p.port or 9} of {p.target} ({p.address} on "
+            f"{rendezvous.devices[p.target]}): {why}",
+            _OPEN,
+            nodes=(p.source, p.target),
+        )
+        for p, why, _ in said
+        if why and p.address == control.get(p.target)
+    ]
+    if 2 * len(found) <= max(2, len(control)):
+        return found
+    what = f"{len(found)} of {len(control)} nodes are not let through to the next one, such as: "
+    ends = tuple(dict.fromkeys(name for each in found for name in each.nodes))
+    return [replace(found[0], what=what + found[0].what, level="fleet", nodes=ends)]
 
 
 def _device(facts: Document, address: str) -> str:

@@ -101,6 +101,9 @@ def find_rendezvous(
     rendezvous = reach.find_rendezvous(nodes, facts, asked, known)
     if rendezvous is None:
         what = f"rendezvous: no address of {names[0]} is reachable from all nodes"
-        remedy = "Give each rail an address in fabric_rails"
+        for each, why in list(reach.failures(asked, answers).items())[:1]:
+            what += f"; {each.source} to {each.address} port {each.port or 9}: {why}"
+        remedy = "Give each rail an address in fabric_rails; let all TCP between nodes pass"
         return None, [Finding("rendezvous.none", what, remedy, proven=False)], notes
-    return rendezvous, [], notes
+    found = reach.control_findings(rendezvous, asked, known)
+    return None if found else rendezvous, found, notes
