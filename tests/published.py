@@ -1,4 +1,4 @@
-"""Published all-reduce measurements, for the floor's tests and for docs/acceptance.md."""
+"""Published measurements of collectives, for the floor's tests and for docs/acceptance.md."""
 
 from __future__ import annotations
 
@@ -56,6 +56,8 @@ def measurements() -> list[Published]:
             row["rails"] or 1,
             row["gbps"] or 100,
             nvlink_nodes=row.get("nvlink_nodes", 1),
+            collective=row.get("collective", "all_reduce"),
+            efa=row.get("efa", False),
         )
         slot = parse_slot(row.get("pcie", "5x16"))
         if alone := gpus.intra_node([row["gpu"]] if "gpu" in row else [], slot):
@@ -82,9 +84,11 @@ def _line(item: Published) -> str:
         f"{item.busbw:g}",
         format_percent(item.busbw / wanted.ceiling_gb_s),
         f"{wanted.floor_gb_s:.4g}",
-        "healthy" if item.healthy else f"slow: {item.row['cause']}",
+        item.row["said"] + (f": {item.row['cause']}" if "cause" in item.row else ""),
         item.told_by,
-        item.row["what"] + (f" ({item.row['unstated']})" if "unstated" in item.row else ""),
+        (f"`{item.row['collective']}`: " if "collective" in item.row else "")
+        + item.row["what"]
+        + (f" ({item.row['unstated']})" if "unstated" in item.row else ""),
         _link(item.row["source"]),
     ]
     return "| " + " | ".join(cells) + " |"

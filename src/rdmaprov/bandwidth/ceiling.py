@@ -1,8 +1,9 @@
-"""How much an all-reduce can move: the traffic of each algorithm, against what the links carry.
+"""How much a collective can move: the traffic of each algorithm, against what the links carry.
 
 All numbers are bus bandwidths as nccl-tests define them: S / t × 2 (n - 1) / n for S bytes on each
-of n ranks (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md). Where each node moves B each way, S
-bytes take t = traffic × S / B, so a ceiling is B × 2 (n - 1) / n / traffic.
+of n ranks for an all-reduce, half of that for the others (github.com/NVIDIA/nccl-tests,
+doc/PERFORMANCE.md). Where each node moves B each way, S bytes take t = traffic × S / B, so a
+ceiling of an all-reduce is B × 2 (n - 1) / n / traffic.
 """
 
 from __future__ import annotations
@@ -41,9 +42,20 @@ def tree_links(domains: int) -> int:
     return min(domains, 4)
 
 
+# How often a ring takes the data round, for each collective.
+COLLECTIVES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "alltoall": 1}
+
+
 def factor(fabric: Fabric) -> float:
-    """Return 2 (n - 1) / n, the bus bandwidth of an all-reduce by its algorithm bandwidth."""
-    return 2 * (fabric.ranks - 1) / fabric.ranks
+    """Return the bus bandwidth of a collective by its algorithm bandwidth: c (n - 1) / n."""
+    return COLLECTIVES[fabric.collective] * (fabric.ranks - 1) / fabric.ranks
+
+
+def _direct(fabric: Fabric) -> float:
+    """Return what a node sends, as a share of S, if each part goes straight to its target."""
+    per_domain = fabric.ranks / fabric.domains
+    leaves = (fabric.ranks - per_domain) / fabric.ranks
+    return leaves * per_domain if fabric.collective == "alltoall" else leaves
 
 
 ALGORITHMS = {
@@ -72,8 +84,16 @@ ALGORITHMS = {
             lambda _fabric: 1.0,
             "the switches reduce: a node sends its sum once and receives the result once",
         ),
+        Algorithm("direct", _direct, "each part goes straight to the nodes that need it"),
     )
 }
+
+
+def algorithms(fabric: Fabric) -> tuple[str, ...]:
+    """Return the algorithms that a collective could take, the usual one first."""
+    if fabric.collective == "all_reduce":
+        return tuple(name for name in ALGORITHMS if name != "direct")
+    return ("direct",) if fabric.collective == "alltoall" else ("ring", "direct")
 
 
 def network_gb_s(fabric: Fabric, algorithm: str) -> float:
@@ -94,6 +114,8 @@ def inside_gb_s(fabric: Fabric, algorithm: str) -> float:
     grows with its factor from the g GPUs of a node to all n: (n - 1) / n ÷ (g - 1) / g.
     """
     measured, gpus = fabric.intra_node_gb_s, fabric.gpus_per_node
+    if fabric.collective == "alltoall":
+        measured = None  # each GPU's own links carry that
     if measured is None or (gpus < 2 and fabric.nvlink_nodes < 2):
         return math.inf  # one GPU in a node has nobody to share with
     if not ALGORITHMS[algorithm].reduces or gpus < 2:
@@ -109,14 +131,17 @@ def algorithm_gb_s(fabric: Fabric, algorithm: str) -> float:
 def ring_gb_s(fabric: Fabric) -> float:
     """Return a ring's ceiling in GB/s, if all of its traffic had to cross the spines.
 
-    A ring between nodes is what NCCL runs on three nodes and more, and what a floor is a share of.
+    A ring between nodes is what NCCL runs on three nodes and more, and what a floor is a share of;
+    of an alltoall, which takes none, it is its own ceiling.
     Of an NVLink domain whose own limit is not known, it is the ring over the rails of single nodes.
     """
-    inside = inside_gb_s(fabric, "ring")
+    usual = algorithms(fabric)[0]
+    inside = inside_gb_s(fabric, usual)
     if fabric.domains < 2:
         return inside
     together = fabric.nvlink_nodes if math.isfinite(inside) else 1
-    return min(fabric.node_gb_s * together / fabric.oversubscription, inside)
+    share = factor(fabric) / ALGORITHMS[usual].traffic(fabric)
+    return min(share * fabric.node_gb_s * together / fabric.oversubscription, inside)
 
 
 def max_gb_s(fabric: Fabric, algorithm: str = "auto") -> float:
@@ -124,5 +149,5 @@ def max_gb_s(fabric: Fabric, algorithm: str = "auto") -> float:
 
     Traffic may stay below the spines, so oversubscription does not lower it.
     """
-    names = ALGORITHMS if algorithm == "auto" else (algorithm,)
+    names = algorithms(fabric) if algorithm == "auto" else (algorithm,)
     return max(network_gb_s(fabric, name) for name in names)

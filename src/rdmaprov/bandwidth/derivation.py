@@ -28,7 +28,12 @@ def sentences(fabric: Fabric, algorithm: str, least: str, size_bytes: int) -> st
 def _sentences(fabric: Fabric, algorithm: str, least: str, size_bytes: int) -> Iterator[str]:
     top = ceiling.ring_gb_s(fabric)
     if fabric.domains > 1:
-        yield f"A ring's ceiling is {_rails(fabric)} = {format_gb_s(top)}."
+        whose = "A ring's ceiling is"
+        if fabric.collective == "alltoall":
+            away = 1 - 1 / fabric.domains
+            whose = f"{format_percent(away)} of each GPU's data leaves its node; an alltoall's "
+            whose += f"ceiling is (1 - 1/{fabric.ranks}) ÷ {fabric.gpus_per_node} ÷ that, of"
+        yield f"{whose} {_rails(fabric)} = {format_gb_s(top)}."
         if fabric.is_guessed:
             yield f"The slot of a GPU is not known; the rails need {fabric.gpu_slot}."
     inside = fabric.intra_node_gb_s

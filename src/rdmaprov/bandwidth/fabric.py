@@ -66,7 +66,7 @@ def parse_slot(text: str) -> Slot:
 
 @dataclass(frozen=True)
 class Fabric:
-    """The parts that limit an all-reduce.
+    """The parts that limit a collective.
 
     Args:
         nodes: nodes that take part.
@@ -77,6 +77,8 @@ class Fabric:
         pcie: the slot of a card; None: it carries what its rails need.
         gpu_pcie: the slot of a GPU; None: of the generation that its share of the rails needs.
         cards: that the rails of a node are on; 0: each on its own.
+        collective: what runs; one of ceiling.COLLECTIVES.
+        efa: whether the rails are Amazon's Elastic Fabric Adapters.
         nvlink_nodes: nodes that share one NVLink domain and use it, such as 18 in an NVL72 rack; 1
             with NCCL_MNNVL_ENABLE=0.
         intra_node_gb_s: bus bandwidth of an all-reduce inside one node, measured or from its GPUs;
@@ -95,6 +97,8 @@ class Fabric:
     intra_node_by: str = ""
     gpu_pcie: Slot | None = None
     cards: int = 0
+    collective: str = "all_reduce"
+    efa: bool = False
 
     @property
     def ranks(self) -> int:
@@ -164,6 +168,11 @@ def check_fabric(fabric: Fabric) -> Fabric:
             )
     if fabric.ranks < 2:
         raise FabricError("one GPU alone reduces nothing", "Pass more nodes or GPUs.")
+    if fabric.collective == "alltoall" and (fabric.nvlink_nodes > 1 or fabric.domains < 2):
+        raise FabricError(
+            "an alltoall by NVLink has no floor: too few measurements are published",
+            "Pass two nodes or more and --nvlink-nodes 1 for the rails (NCCL_MNNVL_ENABLE=0).",
+        )
     inside = fabric.intra_node_gb_s
     if inside is not None and not 0 < inside <= _MAX_INTRA_NODE_GB_S:
         raise FabricError(

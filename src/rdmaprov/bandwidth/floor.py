@@ -1,4 +1,4 @@
-"""The floor of an all-reduce's bus bandwidth, derived from the fabric, and the judgement by it."""
+"""The floor of a collective's bus bandwidth, derived from the fabric, and the judgement by it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from rdmaprov.bandwidth import derivation, signatures
-from rdmaprov.bandwidth.ceiling import algorithm_gb_s, max_gb_s, ring_gb_s
+from rdmaprov.bandwidth.ceiling import algorithm_gb_s, algorithms, max_gb_s, ring_gb_s
 from rdmaprov.bandwidth.efficiency import DEFAULT_BYTES, busbw_gb_s, healthy_gb_s
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric
 from rdmaprov.bandwidth.floor_model import Floor, FloorVerdict, Judgement
@@ -26,6 +26,8 @@ def possible_algorithms(fabric: Fabric, size_bytes: int) -> tuple[str, ...]:
 
     Whether the GPUs have NVLink SHARP is not known, so the best is looked for with and without it.
     """
+    if fabric.collective != "all_reduce":
+        return algorithms(fabric)[:1]
     reduced = () if fabric.gpus_per_node < 2 else ("nvls" if fabric.domains < 2 else "nvlstree",)
     names = ("ring", "tree", *reduced)
     if fabric.domains <= 3 or fabric.nvlink_nodes > 1:
@@ -73,6 +75,9 @@ def derive(
         FabricError: numbers that no fabric has, or a site's floor above the ceiling.
     """
     check_fabric(fabric)
+    if algorithm not in {"auto", *algorithms(fabric)} - {"direct"}:
+        what = f"an {fabric.collective} has no floor by {algorithm}"
+        raise FabricError(what, "Pass --algorithm auto.")
     top = ring_gb_s(fabric) if algorithm == "auto" else _ceiling(fabric, algorithm)
     if not 0 <= site_floor_gb_s <= max(top, ring_gb_s(fabric)):
         raise FabricError(
@@ -140,8 +145,10 @@ def judge(
     )
     verdict = verdict_of(measured_gb_s, floor.floor_gb_s, floor.most_gb_s)
     if verdict is FloorVerdict.IMPOSSIBLE:
-        causes = _impossible_causes(floor, measured_gb_s)
+        causes = _impossible_causes(fabric, floor, measured_gb_s)
         return Judgement(floor, verdict, sentence, causes)
+    if verdict is FloorVerdict.SLOW and fabric.efa and fabric.rails * fabric.link_gbps < _EFA_GBPS:
+        return Judgement(floor, FloorVerdict.NOT_JUDGED, sentence, notes=(_EFA,))
     if verdict is FloorVerdict.SLOW:
         causes = signatures.likely_causes(fabric, measured_gb_s, floor.algorithm)
         return Judgement(floor, verdict, sentence, causes)
@@ -163,6 +170,7 @@ def _start(fabric: Fabric, floor: Floor) -> str:
     if fabric.nodes == 1:
         links = f"{fabric.gpus_per_node} GPUs"
     by = "" if floor.algorithm == "auto" else f" by {floor.algorithm}"
+    by = by if fabric.collective == "all_reduce" else f" of {fabric.collective}{by}"
     start = (
         f"{quantity(fabric.nodes, 'node')}, {links}: ceiling{by} "
         f"{format_gb_s(floor.ceiling_gb_s)}, floor {format_gb_s(floor.floor_gb_s)}"
@@ -170,34 +178,54 @@ def _start(fabric: Fabric, floor: Floor) -> str:
     return start + (f" (lowered: {floor.reason})" if floor.reason else "")
 
 
-def _impossible_causes(floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
-    """Return the causes of a number above what the links carry."""
-    causes = []
+def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
+    """Return the causes of a number above what the links carry, the likeliest first."""
     least, most, top = floor.derived_gb_s, floor.most_gb_s, floor.ceiling_gb_s
-    if least / 2 <= measured_gb_s / 8 <= most:
-        causes.append(
-            Cause(
-                "gigabits",
-                "the number is in Gb/s, not GB/s",
-                (8 * least / top, 8 * most / top),
-                (8 * least, 8 * most),
-                f"an eighth of it, {format_gb_s(measured_gb_s / 8)}, is possible",
-                "1 byte is 8 bits",
-            )
-        )
-    causes.append(
-        Cause(
+    alone = fabric.intra_node_gb_s or 0.0
+    known = (
+        (
+            "nvlink",
+            "NVLink carried it: all ranks on one node, or NVLink between nodes",
+            (0.6 * alone, 1.1 * alone),
+            "hosts of the ranks; channels P2P/MNNVL; --nvlink-nodes if nodes share NVLink",
+            "what one node reaches alone",
+        ),
+        (
+            "gigabits",
+            "the number is in Gb/s, not GB/s",
+            (4 * least, 8 * most),
+            f"an eighth of it, {format_gb_s(measured_gb_s / 8)}, is possible",
+            "1 byte is 8 bits; from half of the floor",
+        ),
+        (
+            "more-links",
+            "the rails are more, or faster, than stated, or both directions were added",
+            (most, 2 * most),
+            "ibstat: ports and their rates; --rails, --link-gbps",
+            "twice what these rails carry",
+        ),
+        (
             "not-these-links",
-            "not all data went over these rails: NVLink between nodes, or all ranks on one node",
-            (most / top, math.inf),
+            "not all data went over these rails",
             (most, math.inf),
             "bytes of each rail before and after; --nvlink-nodes if nodes share NVLink",
             "more than these rails carry",
-        )
+        ),
     )
-    return tuple(causes)
+    return tuple(
+        Cause(id_, cause, (low / top, high / top), (low, high), check, source)
+        for id_, cause, (low, high), check, source in known
+        if low <= measured_gb_s <= high
+    )
 
 
+# EFA of 3,200 Gb/s (p5, p5en, p6) is judged like other rails, as published fleets reach the same
+# shares. Of less, p4d alone is published, with 0.59 on four nodes (NVIDIA/nccl/issues/527).
+_EFA_GBPS = 3200
+_EFA = (
+    "EFA of less than 3,200 Gb/s is not judged below this floor: too few fleets are published, and "
+    "p4d reaches 59 % on four nodes. Compare with the fleet's own history."
+)
 _TELL = (
     "NCCL's TUNING lines name it; pairs and groups of nodes, a run with NCCL_ALGO=Ring and the "
     "rails' counters show what this number cannot"
@@ -206,7 +234,9 @@ _TELL = (
 
 def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -> tuple[str, ...]:
     """Return what a number at or above the floor does not show."""
-    notes = []
+    notes: list[str] = []
+    if fabric.collective != "all_reduce":
+        return ()
     tree, ring = (algorithm_gb_s(fabric, name) for name in ("tree", "ring"))
     if len(floor.candidates) > 1:
         notes.append(
@@ -219,6 +249,9 @@ def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -
             f"{tree / floor.ceiling_gb_s:.2f} times a ring's bandwidth and can hide a slow rail: "
             "measure with NCCL_ALGO=Ring too."
         )
-    elif fabric.domains > 1 and measured_gb_s > max(tree, ring) * _ROUNDING:
-        notes.append("Only reduction by switches (SHARP, of the rails or of NVLink) reaches this.")
+    elif fabric.domains > 1 and measured_gb_s > max(tree, ring) * _NOISE:
+        notes.append(
+            "A ring or a tree over these links does not reach this: switches reduced (SHARP, "
+            "NVLink SHARP between nodes), or the rails, --gpu or --intra-node are not as stated."
+        )
     return tuple(notes)

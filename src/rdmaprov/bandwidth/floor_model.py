@@ -14,6 +14,7 @@ class FloorVerdict(StrEnum):
     HEALTHY = "healthy"
     SLOW = "slow"
     IMPOSSIBLE = "impossible"  # more than the links carry
+    NOT_JUDGED = "not judged"  # too little is known of links like these
 
 
 @dataclass(frozen=True)

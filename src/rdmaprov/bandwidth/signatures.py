@@ -49,7 +49,7 @@ class Cause:
     source: str
 
 
-def _share(factor: Callable[[Fabric], float]) -> Left:
+def _share(factor: Callable[[Fabric], float], efficiency: float = MAX_EFFICIENCY) -> Left:
     """Return the shares that are left by a fault that scales what the rails carry by a factor.
 
     What a node reaches alone stays, so where that is less than the rails, a fault of them shows
@@ -58,11 +58,13 @@ def _share(factor: Callable[[Fabric], float]) -> Left:
     """
 
     def left(fabric: Fabric, algorithm: str) -> tuple[float, float]:
-        names = ("ring", "tree") if algorithm == "auto" else (algorithm,)
+        usual = ceiling.algorithms(fabric)
+        usual = ("ring", "tree") if "tree" in usual else usual[:1]
+        names = usual if algorithm == "auto" else (algorithm,)
         top = _ceiling(fabric, algorithm)
         scale = factor(fabric)
         low = min(_healthy(fabric, name, scale) for name in names)
-        high = max(_most(fabric, name, scale) for name in names)
+        high = max(_most(fabric, name, scale) for name in names) * efficiency
         return low / top, high / top
 
     return left
@@ -83,7 +85,7 @@ def _healthy(fabric: Fabric, algorithm: str, scale: float) -> float:
 def _most(fabric: Fabric, algorithm: str, scale: float) -> float:
     """Return the most that a fleet reaches with so much of its rails, in GB/s."""
     network = ceiling.network_gb_s(fabric, algorithm) / fabric.oversubscription
-    return MAX_EFFICIENCY * min(scale * network, ceiling.inside_gb_s(fabric, algorithm))
+    return min(scale * network, ceiling.inside_gb_s(fabric, algorithm))
 
 
 def half_slot(fabric: Fabric) -> Slot:
@@ -100,11 +102,45 @@ def _half_slot(fabric: Fabric) -> float:
     return min(1.0, half_slot(fabric).gb_s / fabric.rail_gb_s)
 
 
+def _rails_instead(fabric: Fabric, _algorithm: str) -> tuple[float, float]:
+    """Return what the rails give where NVLink should: from one rail's floor to all of them."""
+    if fabric.nodes < 2:
+        return 0.0, 0.0
+    rails = replace(fabric, nvlink_nodes=1)
+    top = ceiling.ring_gb_s(fabric)
+    most = max(ceiling.algorithm_gb_s(rails, name) for name in ("ring", "tree"))
+    return healthy_gb_s(replace(rails, rails=1), "ring") / top, MAX_EFFICIENCY * most / top
+
+
 def _socket(fabric: Fabric, algorithm: str) -> tuple[float, float]:
     return 0.0, min(0.35, _MANAGEMENT_GB_S / _ceiling(fabric, algorithm))
 
 
+# RoCE v2 around a packet: Ethernet with FCS, preamble and gap 38, IPv4 20, UDP 8, BTH 12, ICRC 4.
+_AROUND = 82
 SIGNATURES = (
+    Signature(
+        "mtu-1500",
+        "Ethernet MTU 1500, so RDMA sends packets of 1024 bytes",
+        _share(lambda _fabric: (1024 / (1024 + _AROUND)) / (4096 / (4096 + _AROUND))),
+        "ibv_devinfo: active_mtu 1024; ip link: mtu 1500, also on the switches; role mtu",
+        "1024 of 1106 bytes are data, against 4096 of 4178: "
+        "github.com/NVIDIA/dgx-spark-playbooks/issues/25",
+    ),
+    Signature(
+        "half-rate",
+        "ports run at half their rate, or one of two ports or planes carries all",
+        _share(lambda _fabric: 0.5),
+        "ibstat: rate; NCCL's line `NET/IB : Using` names all planes; NCCL_IB_HCA",
+        "1 / 2: github.com/NVIDIA/dgx-spark-playbooks/issues/102",
+    ),
+    Signature(
+        "quarter-rate",
+        "one of four planes carries all, such as a VF of 200G on a port of 800G",
+        _share(lambda _fabric: 0.25, 1.02),  # 177 of 175 by a tree was measured
+        "rdma link; NCCL's line `NET/IB : Using` names all planes; NCCL_IB_HCA",
+        "1 / 4: four planes of a port",
+    ),
     Signature(
         "rail-missing",
         "one rail carries nothing",
@@ -173,19 +209,45 @@ SIGNATURES = (
 )
 
 
+# Inside one NVLink domain; the shares are of what NVLink reaches.
+NVLINK = (
+    Signature(
+        "rails-instead",
+        "NVLink between nodes is not used: the data goes over the rails",
+        _rails_instead,
+        "NCCL's channels say NET, not P2P/MNNVL; nvidia-imex-ctl -N, NCCL_MNNVL_ENABLE, and one "
+        "CliqueId in nvidia-smi -q",
+        "one rail to all rails; 85 instead of 811: "
+        "www.lixueduan.com/posts/ai/13-gb200-mnnvl-nccl-test",
+    ),
+    Signature(
+        "pcie-instead",
+        "NVLink is not used: the data goes over PCIe or the CPU's memory",
+        lambda fabric, _algorithm: (0.0, fabric.gpu_slot.gb_s / ceiling.ring_gb_s(fabric)),
+        "NCCL's channels say SHM or P2P/IPC; nvidia-smi topo -m, nvidia-smi nvlink -s",
+        "at most the slot of a GPU",
+    ),
+    Signature(
+        "nvlink-part",
+        "some links of NVLink are down, or a GPU is slow",
+        lambda _fabric, _algorithm: (0.05, 0.95),
+        "nvidia-smi nvlink -s; nvidia-smi -q: Fabric Health; clocks of each GPU",
+        "whatever its links leave to the slowest GPU",
+    ),
+)
+
+
 def likely_causes(
     fabric: Fabric, measured_gb_s: float, algorithm: str = "auto"
 ) -> tuple[Cause, ...]:
     """Return the causes whose range holds the measurement, the narrowest range first.
 
-    Inside one NVLink domain no rail is used, and none of them explains a number.
+    Inside one NVLink domain no rail is used, so others explain a number, in their table's order.
     """
-    if fabric.domains < 2:
-        return ()
     top = _ceiling(fabric, algorithm)
     ratio = measured_gb_s / top
     fitting = []
-    for item in SIGNATURES:
+    for item in SIGNATURES if fabric.domains > 1 else NVLINK:
         if fabric.rails == 1 and item.id in {"rail-missing", "one-rail"}:
             continue
         low, high = item.left(fabric, algorithm)
@@ -194,6 +256,6 @@ def likely_causes(
             fitting.append(
                 Cause(item.id, item.cause, (low, high), expected, item.check, item.source)
             )
-    return tuple(
-        sorted(fitting, key=lambda cause: cause.expected_ratio[1] - cause.expected_ratio[0])
-    )
+    if fabric.domains > 1:
+        fitting.sort(key=lambda cause: cause.expected_ratio[1] - cause.expected_ratio[0])
+    return tuple(fitting)

@@ -1,4 +1,4 @@
-"""`rdmaprov explain floor`: derive the floor of an all-reduce and judge a measurement."""
+"""`rdmaprov explain floor`: derive the floor of a collective and judge a measurement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from rdmaprov.exit_codes import ExitCode
 @click.command(
     "floor",
     short_help="Derive the bandwidth floor; judge a measurement.",
-    epilog="Exit codes: 0 healthy or nothing measured, 1 slow or impossible, 2 wrong usage.",
+    epilog="Exit codes: 0 healthy or nothing measured, 1 slow or impossible, 2 wrong usage, "
+    "4 not judged.",
 )
 @click.option("--nodes", type=int, required=True, help="Number of nodes.")
 @click.option("--gpus-per-node", type=int, required=True, help="GPUs per node.")
@@ -40,11 +41,19 @@ from rdmaprov.exit_codes import ExitCode
 )
 @click.option(
     "--algorithm",
-    type=click.Choice(["auto", *ceiling.ALGORITHMS]),
+    type=click.Choice(["auto", *(name for name in ceiling.ALGORITHMS if name != "direct")]),
     default="auto",
     show_default=True,
     help="Algorithm that NCCL chose, from its TUNING lines or NCCL_ALGO.",
 )
+@click.option(
+    "--collective",
+    type=click.Choice(tuple(ceiling.COLLECTIVES)),
+    default="all_reduce",
+    show_default=True,
+    help="What was measured: PROGRAM_perf of nccl-tests.",
+)
+@click.option("--efa", is_flag=True, help="The rails are EFA of Amazon.")
 @click.option(
     "--pcie",
     metavar="NIC[,GPU]",
@@ -76,6 +85,8 @@ def floor(
     oversubscription: float,
     measured: float | None,
     algorithm: str,
+    collective: str,
+    efa: bool,
     pcie: str | None,
     nvlink_nodes: int,
     intra_node: float | None,
@@ -83,7 +94,7 @@ def floor(
     size: str,
     as_json: bool,
 ) -> int:
-    """Derive the floor and the ceiling of an all-reduce on these nodes; judge a measurement.
+    """Derive the floor and the ceiling of a collective on these nodes; judge a measurement.
 
     Pass the bus bandwidth (busbw) of a message size of 1 GiB or more. A measurement above what
     the links can carry is judged impossible. Without --algorithm, the floor is the lowest of
@@ -100,6 +111,8 @@ def floor(
         nvlink_nodes,
         intra_node,
         gpu_pcie=parse_slot(own or nic) if pcie else gpus.slot_of([gpu or ""]),
+        collective=collective,
+        efa=efa,
     )
     if gpu and intra_node is None and (known := gpus.intra_node([gpu], fabric.gpu_slot)):
         fabric = replace(fabric, intra_node_gb_s=known.gb_s, intra_node_by=known.algorithm)
@@ -109,6 +122,8 @@ def floor(
         click.echo(json.dumps(_document(fabric, judgement, measured), indent=2))
     else:
         click.echo("\n".join(_lines(judgement)))
+    if judgement.verdict is FloorVerdict.NOT_JUDGED:
+        return ExitCode.UNKNOWN
     return ExitCode.OK if judgement.verdict in {None, FloorVerdict.HEALTHY} else ExitCode.FAILED
 
 
@@ -124,6 +139,7 @@ def _document(fabric: Fabric, judgement: Judgement, measured: float | None) -> d
         "ceiling_gb_s": round(wanted.ceiling_gb_s, 3),
         "floor_gb_s": round(wanted.floor_gb_s, 3),
         "most_gb_s": _finite(wanted.most_gb_s),
+        "collective": fabric.collective,
         "algorithm": wanted.algorithm,
         "candidates": list(wanted.candidates),
         "intra_node_gb_s": fabric.intra_node_gb_s,

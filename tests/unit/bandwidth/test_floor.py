@@ -37,8 +37,10 @@ def test_more_than_a_ring_carries_is_impossible_by_a_ring():
     assert verdict(H100, 400, algorithm="ring") == FloorVerdict.HEALTHY
 
 
-def test_more_than_a_ring_carries_needs_sharp():
-    assert any("SHARP" in note for note in judge(H100, derive(H100), 480).notes)
+def test_more_than_a_ring_carries_is_reduced_by_switches_or_the_links_are_others():
+    (note,) = [note for note in judge(H100, derive(H100), 480).notes if "SHARP" in note]
+    assert "not as stated" in note
+    assert not any("SHARP" in note for note in judge(H100, derive(H100), 403).notes)  # noise
 
 
 def test_two_nodes_are_told_to_measure_a_ring():
@@ -51,7 +53,54 @@ def test_gigabits_are_recognised():
 
 
 def test_far_too_much_is_not_taken_for_gigabits():
-    assert causes(H100, 1000) == ["not-these-links"]
+    assert causes(H100, 1000) == ["more-links", "not-these-links"]
+    assert causes(H100, 50_000) == ["not-these-links"]
+
+
+@pytest.mark.parametrize("measured", [810, 1000, 1300, 3000, 7000, 50_000])
+def test_the_range_of_each_cause_of_an_impossible_number_holds_it(measured):
+    found = judge(H100, derive(H100), measured).likely_causes
+    assert all(low <= measured <= high for low, high in (each.expected_gb_s for each in found))
+
+
+def test_nvlink_s_own_number_is_named_first_where_the_gpu_is_known():
+    one_rail = Fabric(2, 8, 1, 400, intra_node_gb_s=475, intra_node_by="nvls")
+    assert causes(one_rail, 470)[0] == "nvlink"
+
+
+@pytest.mark.parametrize(
+    ("measured", "id_"), [(20.95, "mtu-1500"), (12.25, "half-rate"), (98, "gigabits")]
+)
+def test_a_pair_with_two_rails_of_100g(measured, id_):
+    assert id_ in causes(Fabric(2, 1, 2, 100), measured)
+
+
+def test_one_plane_of_four_is_named_behind_a_tree_too():
+    assert "quarter-rate" in causes(Fabric(2, 4, 4, 800), 177)
+
+
+@pytest.mark.parametrize("nodes", [2, 4, 32])
+def test_an_alltoall_leaves_each_gpu_its_share_of_the_rails(nodes):
+    ranks = 8 * nodes
+    found = derive(Fabric(nodes, 8, 8, 400, collective="alltoall"))
+    assert found.ceiling_gb_s == pytest.approx(400 * (ranks - 1) / (8 * (ranks - 8)))
+    assert found.candidates == ("direct",)
+
+
+def test_a_gather_has_a_ring_s_ceiling_and_half_of_its_steps():
+    gather = Fabric(16, 8, 8, 400, collective="all_gather")
+    assert derive(gather).ceiling_gb_s == 400
+    floor = derive(H100, "ring").floor_gb_s  # half the steps, and half the data to move
+    assert derive(gather).floor_gb_s == pytest.approx(floor, rel=1e-3)
+    with pytest.raises(FabricError, match="all_gather has no floor by tree"):
+        derive(gather, "tree")
+
+
+def test_efa_of_few_rails_is_not_judged_below_the_floor():
+    p4d = Fabric(4, 8, 4, 100, efa=True)
+    assert verdict(p4d, 29.6) == FloorVerdict.NOT_JUDGED
+    assert verdict(p4d, 45) == FloorVerdict.HEALTHY
+    assert verdict(Fabric(4, 8, 32, 100, efa=True), 200) == FloorVerdict.SLOW
 
 
 @pytest.mark.parametrize(
@@ -85,6 +134,7 @@ def test_the_sharpest_signature_comes_first():
         ({"link_gbps": float("nan")}, "--link-gbps must be .*, not nan"),
         ({"oversubscription": 0.5}, "--oversubscription must be .*, not 0.5"),
         ({"nvlink_nodes": 16}, "they share NVLink"),
+        ({"nvlink_nodes": 8, "collective": "alltoall"}, "alltoall by NVLink has no floor"),
     ],
 )
 def test_numbers_that_no_fabric_has_are_refused(numbers, says):

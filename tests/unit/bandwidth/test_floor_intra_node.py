@@ -56,11 +56,26 @@ def test_one_gpu_in_a_node_is_not_limited_by_others_in_it():
     assert derive(alone).floor_gb_s == pytest.approx(derive(Fabric(2, 1, 4, 400)).floor_gb_s)
 
 
+@pytest.mark.parametrize(
+    ("measured", "ids"),
+    [
+        (50, ["rails-instead", "pcie-instead", "nvlink-part"]),
+        (90, ["rails-instead", "pcie-instead", "nvlink-part"]),
+        (500, ["nvlink-part"]),
+    ],
+)
+def test_two_trays_of_a_rack_that_fall_back_are_told_so(measured, ids):
+    inside = {"nvlink_nodes": 18, "intra_node_gb_s": 846, "intra_node_by": "nvls"}
+    trays = Fabric(2, 4, 4, 400, gpu_pcie=parse_slot("6x16"), **inside)
+    assert [cause.id for cause in judge(trays, derive(trays), measured).likely_causes] == ids
+
+
 def test_one_rack_is_judged_by_nvlink_and_no_rail_explains_it():
     rack = Fabric(18, 4, 4, 400, nvlink_nodes=18, intra_node_gb_s=840)
     assert verdict(rack, 846) == FloorVerdict.HEALTHY
     slow = judge(rack, derive(rack), 300)
-    assert (slow.verdict, slow.likely_causes) == (FloorVerdict.SLOW, ())
+    assert slow.verdict == FloorVerdict.SLOW
+    assert [cause.id for cause in slow.likely_causes] == ["nvlink-part"]
 
 
 def test_the_second_plane_of_a_rack_is_that_of_its_rails():
