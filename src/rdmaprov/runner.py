@@ -1,8 +1,4 @@
-"""Run Ansible with ansible-runner.
-
-Of settings that make Ansible fast and let no task last for ever, the user's environment and
-ansible.cfg take precedence.
-"""
+"""Run Ansible with ansible-runner."""
 
 from __future__ import annotations
 
@@ -18,95 +14,17 @@ from typing import TYPE_CHECKING
 
 import ansible
 from ansible import constants
-from ansible.plugins.loader import connection_loader
 
+from rdmaprov import tuning
 from rdmaprov.errors import UsageError
 from rdmaprov.interrupt import Interrupt
-from rdmaprov.inventory.ansible_api import find_plugins
 
 if TYPE_CHECKING:
     from ansible_runner import Runner
 
-
-# One fork: 100 MB, as Red Hat's controller counts.
-# docs.redhat.com, AAP 2.6, "Capacity settings for instance groups and container groups"
-_BYTES_PER_FORK = 100 * 1000 * 1000
-# It counts four for a core. A fork of ours mostly waits for its node: bench/apply.py on two cores,
-# 48 nodes with nothing to do: 29 s with 8 forks, 18 s with 16, 20 s with 32.
-_FORKS_PER_CORE = 8
-# sun_path has 108 bytes with its end. ssh binds the name with a dot and 16 characters added, then
-# renames it; Ansible's name has 10.
-_LONGEST_DIRECTORY = 107 - len("/0123456789.ABCDEFGHIJKLMNOP")
-# The longest that a role's steps may take one after the other is three hours (an hour each for
-# packages, modules and an image). A node that has not answered after this long never will.
-_TASK_LIMIT_S = 4 * 3600
-# Ansible's own arguments, with connections that last from `plan` to `apply`, and keepalives that
-# end the connections to dead nodes.
-_SSH_ARGS = (
-    "-C -o ControlMaster=auto -o ControlPersist=120s "
-    "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
-)
 # How often to look for a signal to stop.
 _POLL_S = 1
 _PROGRAM = "ansible-playbook"
-
-
-def environment(hosts: int) -> dict[str, str]:
-    """Return environment variables for a run of Ansible with this many hosts."""
-    chosen = {}
-    if _is_default("pipelining", "ssh"):
-        chosen["ANSIBLE_PIPELINING"] = "True"
-    if _is_default("ssh_args", "ssh"):
-        chosen["ANSIBLE_SSH_ARGS"] = _SSH_ARGS
-    if _is_default("control_path_dir", "ssh") and _is_default("control_path", "ssh"):
-        chosen.update(_control_path_dir())
-    if _is_default("TASK_TIMEOUT"):
-        chosen["ANSIBLE_TASK_TIMEOUT"] = str(_TASK_LIMIT_S)
-    if hosts and _is_default("DEFAULT_FORKS"):
-        chosen["ANSIBLE_FORKS"] = str(forks(hosts, os.cpu_count() or 1, _free_bytes()))
-    return chosen
-
-
-def forks(hosts: int, cores: int, free_bytes: int) -> int:
-    """Return how many nodes to work on at a time: all, or as many as the controller can."""
-    return max(1, min(hosts, cores * _FORKS_PER_CORE, free_bytes // _BYTES_PER_FORK))
-
-
-def _is_default(setting: str, connection: str = "") -> bool:
-    """Return whether neither the environment nor ansible.cfg gives a setting."""
-    plugin = {}
-    if connection:
-        find_plugins()
-        connection_loader.get(connection, class_only=True)  # so that its settings are known
-        plugin = {"plugin_type": "connection", "plugin_name": connection}
-    _, origin = constants.config.get_config_value_and_origin(setting, **plugin)
-    return bool(origin == "default")
-
-
-def _control_path_dir() -> dict[str, str]:
-    """Return a directory for ssh's control sockets if their paths in Ansible's are too long."""
-    usual = Path(
-        constants.config.get_config_value(
-            "control_path_dir", plugin_type="connection", plugin_name="ssh"
-        )
-    ).expanduser()
-    if len(os.fsencode(usual)) <= _LONGEST_DIRECTORY:
-        return {}
-    base = os.environ.get("XDG_RUNTIME_DIR", "")
-    short = Path(base, "rdmaprov-cp") if base else Path(f"/tmp/rdmaprov-cp-{os.getuid()}")  # noqa: S108
-    short.mkdir(mode=0o700, exist_ok=True)
-    found = short.lstat()
-    if short.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        return {}  # another user's; Ansible will report that the path is too long
-    return {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(short)}
-
-
-def _free_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        name, _, rest = line.partition(":")
-        if name == "MemAvailable":
-            return int(rest.split()[0]) * 1024
-    return _BYTES_PER_FORK
 
 
 def run_ansible(hosts: int = 0, **settings: object) -> Runner:
@@ -128,6 +46,7 @@ def run_ansible(hosts: int = 0, **settings: object) -> Runner:
     given = settings.pop("envvars", {})
     with (
         tempfile.TemporaryDirectory(prefix="rdmaprov-", ignore_cleanup_errors=True) as directory,
+        tempfile.TemporaryDirectory(prefix="rdmaprov-", ignore_cleanup_errors=True) as own,
         Interrupt() as interrupt,
     ):
         runner = ansible_runner.run(
@@ -137,7 +56,7 @@ def run_ansible(hosts: int = 0, **settings: object) -> Runner:
                 "PATH": path,
                 # Ansible's own setting: ansible-runner would turn host key checking off.
                 "ANSIBLE_HOST_KEY_CHECKING": str(constants.HOST_KEY_CHECKING),
-                **environment(hosts),
+                **tuning.environment(hosts, Path(own)),
                 **interrupt.environment,
                 **(given if isinstance(given, dict) else {}),
             },

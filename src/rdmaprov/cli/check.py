@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Unpack
@@ -20,7 +21,12 @@ from rdmaprov.verbosity import Verbosity, no_colour
 if TYPE_CHECKING:
     from rdmaprov.contract import Waived
     from rdmaprov.inventory import Fleet
+    from rdmaprov.probe.target import Target
     from rdmaprov.runs.masks import Mask
+
+
+# Nodes behind one jump host that need no note: MaxStartups' first number; and who is looked at.
+_FEW, _ASKED = 10, 256
 
 
 @click.command(
@@ -90,8 +96,9 @@ def check(
         for problem in fold_problems(found):
             click.echo(annotation(problem) if style == "github" else colour_line(problem))
     show_waived(waived, mask)
-    if note := controller_note(len(fleet.nodes)):
-        click.echo(note, err=True)
+    for note in (controller_note(len(fleet.nodes)), jump_note(fleet)):
+        if note:
+            click.echo(mask.text(note), err=True)
     if verbosity() is Verbosity.VERBOSE:
         click.echo(f"{len(fleet.nodes)} nodes, {len(found)} problems", err=True)
     return ExitCode.INVALID_SITE if found else ExitCode.OK
@@ -107,6 +114,29 @@ def controller_note(nodes: int, root: Path = Path("/")) -> str:
     said = f"note: this machine's neighbor table holds {size} entries (/{path}), fewer than twice "
     said += f"the nodes. If they are in its subnet, run: sysctl -w {path[9:]}={4 * nodes}"
     return said if size < 2 * nodes else ""
+
+
+def jump_note(fleet: Fleet) -> str:
+    """Return that many nodes are behind one jump host, whose sshd may drop logins; else empty."""
+    if len(fleet.nodes) <= _FEW:
+        return ""
+    from rdmaprov.probe.fleet import find_target
+    from rdmaprov.probe.jump import jump_host
+
+    found = map(find_target(fleet), (node.name for node in fleet.nodes[:_ASKED]))
+    ways: dict[tuple[str, ...], list[Target]] = {}
+    for target in filter(None, found):
+        ways.setdefault(target.argv[:-1], []).append(target)
+    jumps: Counter[str] = Counter()
+    for targets in list(ways.values())[:_FEW]:
+        jumps[jump_host(targets[0])] += len(targets)
+    many = next((jump for jump, count in jumps.items() if jump and count > _FEW), "")
+    said = (
+        f"note: more than {_FEW} nodes are behind the jump host {many}. Its sshd drops logins when "
+    )
+    said += "many begin at once (MaxStartups, by default 10:30:100), and rdmaprov then retries. To "
+    said += "save that time, raise MaxStartups there, such as to 200:30:2000"
+    return said if many else ""
 
 
 def show_waived(waived: list[Waived], mask: Mask) -> None:

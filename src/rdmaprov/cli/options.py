@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
@@ -143,10 +144,26 @@ def vault_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _bound_connections(_context: click.Context, _option: click.Parameter, most: int | None) -> None:
+    if most is not None:
+        os.environ["RDMAPROV_CONNECTIONS"] = str(most)
+
+
+connections_option = click.option(
+    "--connections",
+    metavar="N",
+    type=click.IntRange(min=1),
+    envvar="RDMAPROV_CONNECTIONS",
+    expose_value=False,
+    callback=_bound_connections,
+    help="Keep at most this many ssh connections open.  [default: 1024; accept, watch: all]",
+)
+
+
 def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for passwords, as every verb has them that connects to nodes."""
+    """Add the options for connections and passwords, as every verb has them that connects."""
     ask = click.option("--ask-become-pass", is_flag=True, help="Ask for the sudo password.")
-    return vault_options(ask(command))
+    return vault_options(ask(connections_option(command)))
 
 
 class VaultOptions(TypedDict):

@@ -18,15 +18,13 @@ from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 
 PROTOCOL = 1  # as module_utils.probed has it
 # Listing a new initramfs takes about 20 s on one slow core.
 SURVEY_LIMIT_S = 90
-# Nodes whose arguments are in memory at the same time.
-_AT_ONCE = Limits.open
+_AT_ONCE = 1024  # nodes whose arguments are in memory at the same time
 # The archive stays in memory, and zipimport reads it from there: nothing is written to disk.
 _BOOT = """\
 import os,sys

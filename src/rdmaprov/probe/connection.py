@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from rdmaprov.probe.agent import NOR
-from rdmaprov.probe.errors import NoAnswer, NodeError, NodeSilent, NodeUnreachable
+from rdmaprov.probe.errors import LoginDropped, NoAnswer, NodeError, NodeSilent, NodeUnreachable
 from rdmaprov.probe.output import AgentOutput, ErrorOutput
 from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.reasons import REJECTED, reason
@@ -226,7 +226,8 @@ class Connection:
             await asyncio.sleep(_END_S / 20)
         said, target = self._errors.said.decode(errors="replace"), self._target
         found = reason(said, self._process.poll(), target)
-        kind = NodeSilent if found.is_silence else NodeUnreachable
+        kinds = (found.is_silence, NodeSilent), (found.is_drop, LoginDropped)
+        kind = next((kind for is_it, kind in kinds if is_it), NodeUnreachable)
         return kind(f"{target.name}: {found.what}", found.remedy)
 
     @property

@@ -21,5 +21,9 @@ class NodeSilent(NodeUnreachable):
     """A node did not answer ssh in time."""
 
 
+class LoginDropped(NodeUnreachable):
+    """An sshd on the way ended the connection before it knew whose it is; nothing was asked."""
+
+
 class NoAnswer(NodeError):
     """A node did not answer one command; others it may."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.errors import NodeError
@@ -25,6 +27,18 @@ def fleet_targets(fleet: Fleet, become_password: str = "") -> dict[str, Target |
     """Return how each node of a fleet is reached, or why it cannot be; see Targets."""
     targets = Targets(become_password)
     return {node.name: _target(targets, fleet, node.name) for node in fleet.nodes}
+
+
+def find_target(fleet: Fleet) -> Callable[[str], Target | None]:
+    """Return what returns how a node is reached, None if it cannot be; made when first asked."""
+    made: list[Targets] = []
+
+    def find(name: str) -> Target | None:
+        made.extend([] if made else [Targets()])
+        found = _target(made[0], fleet, name)
+        return found if isinstance(found, Target) else None
+
+    return find
 
 
 def _target(targets: Targets, fleet: Fleet, name: str) -> Target | NodeError:

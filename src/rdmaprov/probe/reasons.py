@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rdmaprov.probe.jump import jump_host
 from rdmaprov.probe.target import Target
+from rdmaprov.probe.window import is_dropped
 from rdmaprov.problem import printable
 
 
@@ -19,6 +21,7 @@ class Reason:
     what: str
     remedy: str
     is_silence: bool = False
+    is_drop: bool = False
 
     @property
     def text(self) -> str:
@@ -65,6 +68,7 @@ _SUDO = (
         ),
     ),
 )
+SSH_FAILED = 255
 _SILENCE = "ssh: no answer from {address}"
 # Likewise of ssh: OpenSSH's sentences are in its sshconnect.c, clientloop.c and packet.c.
 _SSH = (
@@ -97,14 +101,21 @@ _SSH = (
         "Is it up? Try: {ssh}",
     ),
     (
+        r"open failed: administratively prohibited",
+        "the jump host forbids to connect to the node",
+        "On the jump host, allow it in sshd_config: AllowTcpForwarding, PermitOpen",
+    ),
+    (
         r"timed out",
         _SILENCE,
         "Is it up, and not hung? Try: {ssh}",
     ),
 )
 _PYTHON = re.compile(
-    r"(?:python\S*|env): (?:command )?not found|(?:not found|No such file).*python"
+    r"(?:python\S*|env): (?:command )?not found|python[\d.]*: No such file"
+    r"|(?:not found|No such file).*python"
 )
+_SHIM = re.compile(r"pyenv: (\S+): command not found")
 
 
 def sudo_reason(said: str) -> Reason | None:
@@ -116,12 +127,19 @@ def sudo_reason(said: str) -> Reason | None:
     return next((found for pattern, found in _SUDO if re.search(pattern, said)), None)
 
 
-def reason(said: str, code: int | None, target: Target) -> Reason:
-    """Return why a connection could not be made, or ended.
+def python_reason(said: str, node: str) -> Reason | None:
+    """Return why a node has no Python that starts; None if it is not at fault."""
+    remedy = f"Set ansible_python_interpreter for {node}"
+    if shim := _SHIM.search(said):
+        return Reason(f"{shim[1]} is a shim of pyenv, which has no such version set", remedy)
+    return Reason("python3 was not found", remedy) if _PYTHON.search(said) else None
+
+
+def ssh_reason(said: str, target: Target) -> Reason | None:
+    """Return why ssh made no connection; None if it does not say.
 
     Args:
-        said: what ssh, sudo and the node's shell wrote to standard error.
-        code: ssh's exit status; 255 is its own, others are the remote command's.
+        said: what ssh wrote to standard error, with its own exit status, 255.
     """
     names = {
         "node": target.name,
@@ -132,10 +150,47 @@ def reason(said: str, code: int | None, target: Target) -> Reason:
     for pattern, what, remedy in _SSH:
         if re.search(pattern, said):
             return Reason(what.format(**names), remedy.format(**names), what is _SILENCE)
-    if found := sudo_reason(said):
+    if is_dropped(said):
+        jump = jump_host(target)
+        who = f"the jump host {jump} or the node" if jump else "the node's sshd"
+        at = f"{jump} and the node" if jump else "the node"
+        return Reason(
+            f"ssh: {who} dropped the login (MaxStartups, or this address is blocked)",
+            f"On {at}, read sshd's log, and raise MaxStartups in sshd_config, such as to "
+            "200:30:2000; or pass fewer --connections",
+            is_drop=True,
+        )
+    return None
+
+
+def lost_reason(
+    said: str, node: str, target: Target | None, *, by_ssh: bool, by_shell: bool
+) -> Reason | None:
+    """Return why Ansible could ask a node nothing; None if something else failed.
+
+    Args:
+        said: its message, and what came on standard error.
+        node: the node's name.
+        target: how it is reached; None if nobody knows.
+        by_ssh: whether ssh failed, so that the text is its.
+        by_shell: whether no module of ours ran, so that the text may be the shell's.
+    """
+    found = ssh_reason(said, target) if by_ssh and target is not None else None
+    return found or sudo_reason(said) or (python_reason(said, node) if by_shell else None)
+
+
+def reason(said: str, code: int | None, target: Target) -> Reason:
+    """Return why a connection could not be made, or ended.
+
+    Args:
+        said: what ssh, sudo and the node's shell wrote to standard error.
+        code: ssh's exit status; 255 is its own, others are the remote command's.
+    """
+    found = ssh_reason(said, target)
+    if found and not (found.is_drop and code != SSH_FAILED):
         return found
-    if _PYTHON.search(said):
-        return Reason("python3 was not found", f"Set ansible_python_interpreter for {target.name}")
+    if found := sudo_reason(said) or python_reason(said, target.name):
+        return found
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = printable(lines[-1])[:200] if lines else "no message"
     return Reason(f"the connection ended ({code}): {last}", f"Try: {target.login_command}")

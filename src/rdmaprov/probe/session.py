@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
+from rdmaprov.errors import UsageError
 from rdmaprov.probe.batch import Batch
 from rdmaprov.probe.connection import Answer, Command, Connection, open_connection
-from rdmaprov.probe.errors import NodeError, NodeSilent, NodeUnreachable
+from rdmaprov.probe.errors import LoginDropped, NodeError, NodeSilent, NodeUnreachable
+from rdmaprov.probe.opening import Opening
 from rdmaprov.probe.patience import Patience, in_words
 from rdmaprov.probe.target import Target
+from rdmaprov.probe.window import waits_s
 
 # Behind a command's own limit, which the agent keeps: then the node itself is stuck.
 _GRACE_S = 5
+
+
+CONNECTIONS = "RDMAPROV_CONNECTIONS"  # what --connections sets, for pytest's workers, too
+
+
+def most_connections(usual: int = 1024) -> int:
+    """Return how many connections may be open at a time; `usual` where the user does not say.
+
+    Raises:
+        UsageError: the environment has no number.
+    """
+    given = os.environ.get(CONNECTIONS, "")
+    if given and not (given.isdecimal() and int(given)):
+        raise UsageError(f"{CONNECTIONS} is no number of connections: {given}", "Write 1 or more")
+    return int(given or usual)
 
 
 @dataclass(frozen=True)
@@ -24,7 +43,8 @@ class Limits:
     Args:
         command_s: one command, unless it brings its own limit.
         node_s: all commands that are fetched from a node at once.
-        opening: connections that are being opened; each costs the controller a key exchange.
+        opening: connections that are being opened at most; each costs the controller a key
+            exchange. They become fewer while logins are dropped.
         open: connections that are open; each is a process of ssh's. If the fleet has more nodes,
             a connection is closed after its answers.
     """
@@ -32,7 +52,7 @@ class Limits:
     command_s: float = 20
     node_s: float = 120
     opening: int = 32
-    open: int = 1024
+    open: int = field(default_factory=most_connections)
 
 
 @dataclass(frozen=True)
@@ -50,7 +70,7 @@ class Shared:
     limits: Limits
     source: bytes
     stays: bool
-    opening: asyncio.Semaphore
+    opening: Opening
     open: asyncio.Semaphore
     is_patient: bool
 
@@ -189,17 +209,14 @@ def sessions(
     is_patient: bool,
 ) -> dict[str, Session]:
     """Return a session for each node, by name."""
-    opening = asyncio.Semaphore(limits.opening)
+    opening = Opening(min(limits.opening, limits.open))
     bound = asyncio.Semaphore(limits.open)
     shared = Shared(limits, source, len(targets) <= limits.open, opening, bound, is_patient)
     return {name: Session(name, target, shared) for name, target in targets.items()}
 
 
 async def open_patiently(
-    target: Target,
-    source: bytes,
-    patience: Patience,
-    opening: AbstractAsyncContextManager[object],
+    target: Target, source: bytes, patience: Patience, opening: Opening
 ) -> Connection:
     """Return a connection; where ssh gave up on a silent node, from another try.
 
@@ -215,19 +232,33 @@ async def open_patiently(
     """
     limit = target.connect_s
     try:
-        async with opening:
-            return await open_connection(target, source, patience)
+        return await _open_again(target, source, patience, opening)
     except NodeSilent as error:
         if patience.is_spent:
             raise NodeSilent(f"{error.message} in {in_words(limit)}", error.hint) from None
     patience.is_spent = True  # unless there is a connection now
     try:
-        async with opening:
-            connection = await open_connection(target, source, patience)
+        connection = await _open_again(target, source, patience, opening)
     except NodeSilent as error:
         raise NodeSilent(f"{error.message} in {in_words(limit, limit)}", error.hint) from None
     patience.is_spent = False
     return connection
+
+
+async def _open_again(
+    target: Target, source: bytes, patience: Patience, opening: Opening
+) -> Connection:
+    """Return a connection, made anew for as long as logins are dropped and there are tries left."""
+    waits, began = waits_s(), 0
+    while True:
+        try:
+            async with opening as began:
+                return await open_connection(target, source, patience)
+        except LoginDropped:
+            opening.window.shrink(began)
+            if (wait_s := next(waits, None)) is None:
+                raise
+        await asyncio.sleep(wait_s)
 
 
 async def fetch_all(batches: Sequence[tuple[Session, Batch]]) -> None:

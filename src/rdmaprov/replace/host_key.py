@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UnreachableError
+from rdmaprov.probe.jump import settings
 from rdmaprov.probe.patience import in_words
 from rdmaprov.probe.reasons import reason
 from rdmaprov.probe.target import Target
+from rdmaprov.probe.window import waits_s
 
 _STRICT = ("-o", "StrictHostKeyChecking=yes")
 _LOOK = (
@@ -131,27 +134,16 @@ def _fingerprints(text: str) -> list[str]:
 
 
 def _require_check(target: Target) -> None:
-    if _settings(target).get("stricthostkeychecking") in ("no", "off", "false"):
+    if settings(target).get("stricthostkeychecking") in ("no", "off", "false"):
         raise HostKeyError(
             f"{target.name}: the site turns off the check of host keys",
             "Remove StrictHostKeyChecking=no or host_key_checking = False from Ansible's settings",
         )
 
 
-def _settings(target: Target) -> dict[str, str]:
-    """Return ssh's settings for a node, by their names in small letters."""
-    argv = [target.argv[0], "-G", *target.argv[1:]]
-    lines = _run(argv, 30).stdout.splitlines()
-    settings: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(" ")
-        settings.setdefault(name, value)
-    return settings
-
-
 def _files(target: Target) -> list[Path]:
     """Return the files in which ssh looks for keys of this user's."""
-    words = _settings(target).get("userknownhostsfile", "").split()
+    words = settings(target).get("userknownhostsfile", "").split()
     files = [Path(word).expanduser() for word in words if word not in ("none", "/dev/null")]
     if not files:
         message = f"{target.name}: ssh is set to keep no known host keys (UserKnownHostsFile)"
@@ -161,24 +153,30 @@ def _files(target: Target) -> list[Path]:
 
 def _known_name(target: Target) -> str:
     """Return the name under which ssh keeps a node's key."""
-    settings = _settings(target)
-    if alias := settings.get("hostkeyalias"):
+    found = settings(target)
+    if alias := found.get("hostkeyalias"):
         return alias
-    host, port = settings.get("hostname", target.address).lower(), settings.get("port", "22")
+    host, port = found.get("hostname", target.address).lower(), found.get("port", "22")
     return host if port == "22" else f"[{host}]:{port}"
 
 
 def _ssh(target: Target, *options: str) -> str:
     """Return what ssh says of a connection that no command uses; a silent node is tried twice."""
     argv = [target.argv[0], *options, *_LOOK, *target.argv[1:], "true"]
-    for _ in range(2):
+    waits, silences = waits_s(), 0
+    while silences < 2:
         try:
             said = _run(argv, target.connect_s + _END_S).stderr
         except subprocess.TimeoutExpired:
             said = "Connection timed out"
-        why = reason(said, 255, target)
-        if not why.is_silence:
+        if _SHOWN.search(said):
             return said
+        why = reason(said, 255, target)
+        wait_s = next(waits, None) if why.is_drop else 0
+        if wait_s is None or not (why.is_drop or why.is_silence):
+            return said
+        silences += why.is_silence
+        time.sleep(wait_s)
     waited = in_words(target.connect_s, target.connect_s)
     raise HostKeyError(f"{target.name}: {why.what} in {waited}", why.remedy)
 

@@ -7,7 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -15,10 +15,11 @@ from rdmaprov.boundary import OddAnswer
 from rdmaprov.errors import UsageError
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
+from rdmaprov.probe.opening import Opening
 from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.probe import allow_files
 from rdmaprov.probe.script import node_script
-from rdmaprov.probe.session import Limits, open_patiently
+from rdmaprov.probe.session import Limits, most_connections, open_patiently
 from rdmaprov.probe.target import Target
 from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.node_account import NodeAccount
@@ -56,13 +57,13 @@ Connect = Callable[[str], Awaitable[CounterLink]]
 
 def connect_to(targets: Mapping[str, Target | NodeError]) -> Connect:
     """Return what connects to a node, with the program at the other end."""
-    source = node_script(PROGRAM)
+    source, opening = node_script(PROGRAM), Opening(Limits().opening)
 
     async def connect(name: str) -> CounterLink:
         target = targets[name]
         if isinstance(target, NodeError):
             raise type(target)(target.message, target.hint)
-        return await open_patiently(target, source, Patience(), nullcontext())
+        return await open_patiently(target, source, Patience(), opening)
 
     return connect
 
@@ -100,6 +101,9 @@ class Collector:
             UsageError: the limit of open files is too low for all nodes.
         """
         count = len(self._accounts)
+        if (most := most_connections(count)) < count:
+            what = f"watch keeps a connection to each of {count:,} nodes; --connections is {most:,}"
+            raise UsageError(what, "Pass more, or select nodes with --limit")
         if (most := allow_files(count)) < count:
             raise UsageError(
                 f"{count:,} nodes need more open files than allowed: enough for {most:,}",
@@ -167,6 +171,8 @@ class Collector:
     def _hear(self, name: str) -> None:
         self._unheard.discard(name)
         if not self._unheard:
+            if not self._begun.is_set() and all(each.lost for each in self._accounts.values()):
+                self._stopped.set()  # there is nobody to watch
             self._begun.set()
 
     async def _talk(self, account: NodeAccount) -> None:

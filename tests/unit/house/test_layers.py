@@ -20,10 +20,11 @@ PRINTING = ("main", "table", "row", "last_line")
 LAYERS = """
 exit_codes verbosity words errors problem resources marked interrupt node boundary finding
 terminal
-inventory runner
+inventory
 runs
 scheduler
 probe
+tuning runner
 record
 facts
 bandwidth

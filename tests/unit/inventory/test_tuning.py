@@ -9,15 +9,20 @@ import sys
 
 import pytest
 
-from rdmaprov import runner
+from rdmaprov import tuning
 
-SHOW = "import json; from rdmaprov import runner; print(json.dumps(runner.environment(3)))"
+SHOW = """\
+import json, tempfile
+from pathlib import Path
+from rdmaprov import tuning
+print(json.dumps(tuning.environment(3, Path(tempfile.mkdtemp(dir=%r)))))
+"""
 
 
 def environment(directory, **variables):
     own = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     done = subprocess.run(
-        [sys.executable, "-c", SHOW],
+        [sys.executable, "-c", SHOW % str(directory)],
         cwd=directory,
         env={**own, "HOME": str(directory), **variables},
         capture_output=True,
@@ -30,8 +35,9 @@ def environment(directory, **variables):
 def test_defaults_are_replaced(tmp_path):
     chosen = environment(tmp_path)
     assert chosen["ANSIBLE_PIPELINING"] == "True"
-    assert "ControlPersist=120s" in chosen["ANSIBLE_SSH_ARGS"]
+    assert "ControlPersist=600s" in chosen["ANSIBLE_SSH_ARGS"]
     assert int(chosen["ANSIBLE_FORKS"]) <= 3
+    assert environment(tmp_path, RDMAPROV_CONNECTIONS="1")["ANSIBLE_FORKS"] == "1"
     assert int(chosen["ANSIBLE_TASK_TIMEOUT"]) > 3 * 3600
 
 
@@ -41,6 +47,7 @@ def test_defaults_are_replaced(tmp_path):
         ("ANSIBLE_PIPELINING", "0"),
         ("ANSIBLE_SSH_ARGS", "-v"),
         ("ANSIBLE_FORKS", "2"),
+        ("ANSIBLE_SSH_EXECUTABLE", "ssh"),
         ("ANSIBLE_TASK_TIMEOUT", "0"),
     ],
 )
@@ -52,7 +59,7 @@ def test_what_ansible_cfg_says_stays(tmp_path):
     tmp_path.chmod(0o700)  # Ansible leaves an ansible.cfg alone that others can write
     (tmp_path / "ansible.cfg").write_text(
         "[defaults]\nforks = 5\ntask_timeout = 60\n"
-        "[ssh_connection]\npipelining = false\nssh_args = -v\n"
+        "[ssh_connection]\npipelining = false\nssh_args = -v\nssh_executable = ssh\n"
     )
     # A short home: in a long one, control sockets would get another place as well.
     assert environment(tmp_path, HOME="/") == {}
@@ -73,4 +80,4 @@ def test_control_sockets_get_names_that_fit(tmp_path):
     [(2, 16, 64, 2), (1000, 16, 64, 128), (1000, 16, 2, 20), (8, 1, 0.01, 1)],
 )
 def test_forks_are_bound_by_hosts_cores_and_memory(hosts, cores, free_gb, wanted):
-    assert runner.forks(hosts, cores, int(free_gb * 10**9)) == wanted
+    assert tuning.forks(hosts, cores, int(free_gb * 10**9)) == wanted

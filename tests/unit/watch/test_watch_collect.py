@@ -89,6 +89,13 @@ def test_node_that_refuses_is_tried_again_and_costs_no_other(fleet):
     assert other.answers > 3
 
 
+def test_watch_ends_where_there_is_nobody_to_watch(fleet):
+    fleet.refused.update(SHAPE.names)
+    fleet.run(seconds=None)
+    assert not fleet.collector.was_interrupted
+    assert all(each.lost for each in fleet.accounts.values())
+
+
 def test_connection_that_ends_is_made_again_and_the_gap_is_known(fleet):
     one = fleet.accounts["gpu001"]
 

@@ -15,7 +15,7 @@ from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError
 from rdmaprov.probe.fleet import open_probe
 from rdmaprov.probe.script import node_script
-from rdmaprov.probe.session import Limits
+from rdmaprov.probe.session import Limits, most_connections
 from rdmaprov.problem import printable
 
 _PROGRAMS = Path(__file__).parents[1] / "node"
@@ -32,7 +32,8 @@ class Nodes(Protocol):
 def connect(fleet: Fleet, become_password: str = "") -> Iterator[Nodes]:
     """Provide a fleet's nodes; their connections end with the context. See `open_probe`."""
     # A job asks all nodes again and again: connections stay, as far as open files allow.
-    probe = open_probe(fleet, Limits(open=len(fleet.nodes)), True, become_password)
+    limits = Limits(open=most_connections(len(fleet.nodes)))
+    probe = open_probe(fleet, limits, True, become_password)
     try:
         yield probe
     finally:

@@ -14,7 +14,7 @@ from rdmaprov.acceptance.launchers.slurm import SlurmNodes, step_target
 from rdmaprov.acceptance.launchers.template import template_target
 from rdmaprov.inventory import Fleet, Node
 from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.session import Limits
+from rdmaprov.probe.session import Limits, most_connections
 from rdmaprov.probe.target import Target
 
 
@@ -36,13 +36,13 @@ def open_nodes(
             yield connection
     elif chosen.launcher == "command":
         targets = {node.name: _by_command(fleet, node) for node in fleet.nodes}
-        with _probe(targets) as probe:
+        with _probe(targets, most_connections(len(targets))) as probe:
             yield probe
     else:
         names = [node.name for node in fleet.nodes]
         with _allocation(fleet, names, chosen, limit_s) as allocation:
             targets = {node.name: _by_step(node, allocation.job) for node in fleet.nodes}
-            with _probe(targets) as probe:
+            with _probe(targets, len(targets)) as probe:
                 yield SlurmNodes(probe, allocation)
 
 
@@ -76,10 +76,9 @@ def _words(node: Node, name: str) -> list[str]:
 
 
 @contextmanager
-def _probe(targets: Mapping[str, Target]) -> Iterator[Probe]:
+def _probe(targets: Mapping[str, Target], most: int) -> Iterator[Probe]:
     """Provide connections that stay; all open at once, as an image's import takes minutes."""
-    count = len(targets)
-    probe = Probe(targets, Limits(opening=count, open=count), True)
+    probe = Probe(targets, Limits(opening=most, open=most), True)
     try:
         yield probe
     finally:

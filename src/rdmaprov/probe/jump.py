@@ -1,0 +1,51 @@
+"""ssh's own view of a way to a node: its settings, and the jump host in them."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import lru_cache
+from pathlib import PurePath
+
+from rdmaprov.probe.target import Target
+from rdmaprov.problem import printable
+
+_LIMIT_S = 30
+
+
+def settings(target: Target) -> dict[str, str]:
+    """Return ssh's settings for a node, by their names in small letters; it does not connect.
+
+    Raises:
+        OSError: there is no ssh.
+        subprocess.TimeoutExpired: what it reads does not end.
+    """
+    argv = [target.argv[0], "-G", *target.argv[1:]]
+    done = subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    found: dict[str, str] = {}
+    for line in done.stdout.splitlines():
+        name, _, value = line.partition(" ")
+        found.setdefault(name, value)
+    return found
+
+
+@lru_cache(4096)
+def jump_host(target: Target) -> str:
+    """Return the jump host before a node as ssh's settings name it, empty if there is none."""
+    if not target.address or PurePath(target.argv[0]).name != "ssh":
+        return ""
+    try:
+        found = settings(target)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    command = found.get("proxycommand", "none").split()
+    by_command = command[-1] if "-W" in command and command[0].endswith("ssh") else "none"
+    jump = found.get("proxyjump", by_command)
+    return "" if jump == "none" else printable(jump)[:200]

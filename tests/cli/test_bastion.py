@@ -1,0 +1,89 @@
+"""Verbs on nodes behind a jump host with sshd's own MaxStartups, over a path of 20 ms each way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.program import start
+from tests.unit.helpers.bastion import Bastion
+
+from rdmaprov.exit_codes import ExitCode
+
+pytestmark = [
+    pytest.mark.waits,
+    pytest.mark.program,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a survey needs root"),
+]
+
+CHECK = "def test_it(host):\n    assert host.run('echo hi').rc == 0\n"
+VERBS = {
+    "validate": ["validate", "site", "test_own.py"],
+    "discover": ["discover", "site"],
+    "plan": ["plan", "site", "--roles", "hugepages"],
+    "drifted": ["apply", "site", "--drifted", "--roles", "hugepages"],
+    "accept": ["accept", "site", "--stages", "preflight", "--ignore-validate"],
+}
+AWAY = ("unreachable", "could not read", "MaxStartups")
+
+
+def said_by(bastion, verb):
+    """Return what a verb printed; its exit code is that of nodes that are there, or 4."""
+    (bastion.at / "test_own.py").write_text(CHECK)
+    own = {"ANSIBLE_HOME": str(bastion.at / "ansible"), "COLUMNS": "300"}
+    done = start(*VERBS[verb], cwd=bastion.at, **own)
+    said = done.stdout + done.stderr
+    assert done.returncode in (ExitCode.OK, ExitCode.PENDING, ExitCode.UNKNOWN), said
+    return said
+
+
+@pytest.mark.parametrize("verb", ["validate", "discover"])
+def test_no_node_is_lost_though_logins_are_dropped(tmp_path, verb):
+    with Bastion(tmp_path, 32) as bastion:
+        said = said_by(bastion, verb)
+        assert not [word for word in AWAY if word in said], said
+        assert verb == "discover" or bastion.drops  # Ansible has few forks on few processors
+
+
+def test_nodes_that_are_dead_or_hang_are_named_and_no_other(tmp_path):
+    variables = {"ansible_ssh_timeout": 20}
+    with Bastion(tmp_path, 16, dead=3, hung=2, variables=variables) as bastion:
+        said = said_by(bastion, "validate")
+    assert "16 passed, 5 unreachable (n[017-021])" in said, said
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("verb", "runs"), [(verb, 20 if verb in ("validate", "discover") else 5) for verb in VERBS]
+)
+def test_no_node_of_128_is_lost_in_many_runs(tmp_path, verb, runs):
+    with Bastion(tmp_path, 128) as bastion:
+        for _ in range(runs):
+            said = said_by(bastion, verb)
+            assert not [word for word in AWAY if word in said], said
+        assert bastion.drops
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verb", VERBS)
+def test_five_bad_nodes_of_128_are_named_and_no_other(tmp_path, verb):
+    variables = {"ansible_ssh_timeout": 20}
+    with Bastion(tmp_path, 123, dead=3, hung=2, variables=variables) as bastion:
+        said = said_by(bastion, verb)
+    for name in Path(tmp_path, "site/hosts.yml").read_text().split('"')[3::2]:
+        assert name not in said or name in bastion.bad
+
+
+def test_check_notes_the_jump_host_of_many_nodes(tmp_path):
+    with Bastion(tmp_path, 11) as bastion:
+        done = start("check", "site", cwd=bastion.at)
+    assert done.returncode == ExitCode.OK
+    assert "more than 10 nodes are behind the jump host bastion" in done.stderr
+    assert "MaxStartups" in done.stderr
+
+
+def test_check_is_silent_on_few_nodes_behind_one(tmp_path):
+    with Bastion(tmp_path, 10) as bastion:
+        done = start("check", "site", cwd=bastion.at)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")

@@ -1,0 +1,144 @@
+"""Nodes behind a real jump host with sshd's own MaxStartups; one sshd stands for all nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.ssh_node import SSHD, Sshd
+from tests.unit.helpers.waiting import until
+
+ROOT = Path(__file__).parents[3]
+# Of both sshds; the jump host's is sshd's default besides, with MaxStartups 10:30:100.
+SETTINGS = """\
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {at}/host_key
+AuthorizedKeysFile {at}/authorized_keys
+StrictModes no
+UsePAM no
+UseDNS no
+PidFile none
+LogLevel VERBOSE
+{more}
+"""
+CLIENT = """\
+Host *
+  User {user}
+  IdentityFile {at}/key
+  IdentitiesOnly yes
+  UserKnownHostsFile {at}/known_hosts
+  StrictHostKeyChecking yes
+  KexAlgorithms curve25519-sha256
+Host bastion
+  HostName 127.0.0.1
+  Port {relay}
+  HostKeyAlias bastion
+Host *.node
+  HostName 127.0.0.1
+  Port {port}
+  HostKeyAlias node
+  ProxyJump bastion
+Host *.dead
+  HostName 127.0.0.1
+  Port 1
+  ProxyJump bastion
+Host *.hung
+  HostName 127.0.0.1
+  Port {hung}
+  ProxyJump bastion
+"""
+
+
+class Bastion(contextlib.ExitStack):
+    """A site of nodes behind a jump host, until the context ends.
+
+    Args:
+        at: a directory.
+        count: how many nodes answer; n001 is the first.
+        delay_s: each way, between this machine and the jump host.
+        dead: further nodes on which nobody listens.
+        hung: further nodes that accept connections and say nothing.
+        takes_all: whether the jump host drops no login.
+    """
+
+    def __init__(
+        self,
+        at: Path,
+        count: int,
+        delay_s: float = 0.02,
+        dead: int = 0,
+        hung: int = 0,
+        *,
+        takes_all: bool = False,
+        variables: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__()
+        self.at = at
+        self.site = at / "site"
+        keys = at / "keys"
+        keys.mkdir()
+        Sshd(keys)
+        # One sshd stands for all nodes, so it takes as many logins as all of them would.
+        node = self._sshd(keys, "node", "MaxStartups 2000\nMaxSessions 2000")
+        jump = self._sshd(keys, "bastion", "MaxStartups 2000" if takes_all else "")
+        self._start(
+            [sys.executable, "-m", "tests.unit.helpers.slow_relay", str(delay_s), str(jump)],
+            "relay",
+        )
+        silent = self.enter_context(socket.create_server(("127.0.0.1", 0), backlog=128))
+        assert until(lambda: (at / "relay.log").read_text().strip())
+        ports = {
+            "relay": (at / "relay.log").read_text().strip(),
+            "port": node,
+            "hung": silent.getsockname()[1],
+        }
+        config = at / "ssh_config"
+        config.write_text(CLIENT.format(user=getpass.getuser(), at=keys, **ports))
+        public = (keys / "host_key.pub").read_text()
+        (keys / "known_hosts").write_text(f"bastion {public}node {public}")
+        names = [f"n{number:03}" for number in range(1, count + dead + hung + 1)]
+        kinds = ["node"] * count + ["dead"] * dead + ["hung"] * hung
+        self.bad = names[count:]
+        hosts = {
+            name: {"unit": number % 250 + 1, "ansible_host": f"{name}.{kind}"}
+            for number, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        }
+        shared = {
+            "ansible_ssh_common_args": f"-F {config}",
+            "ansible_python_interpreter": sys.executable,
+            "ansible_control_path_dir": str(at / "cp"),
+            **(variables or {}),
+        }
+        files = {**GOOD, "hosts.yml": json.dumps({"nodes": {"hosts": hosts, "vars": shared}})}
+        write(self.site, files)
+
+    def _sshd(self, keys: Path, name: str, more: str) -> int:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+        config = self.at / f"{name}.conf"
+        config.write_text(SETTINGS.format(port=port, at=keys, more=more))
+        self._start([SSHD or "sshd", "-D", "-e", "-f", str(config)], name)
+        assert until(lambda: "Server listening" in (self.at / f"{name}.log").read_text())
+        return port
+
+    def _start(self, argv: Sequence[str], name: str) -> subprocess.Popen[bytes]:
+        log = self.enter_context((self.at / f"{name}.log").open("wb"))
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
+        self.callback(process.wait)
+        self.callback(process.terminate)
+        return process
+
+    @property
+    def drops(self) -> int:
+        """Return how many logins the jump host has dropped, by its log."""
+        return len(re.findall(r"drop connection #", (self.at / "bastion.log").read_text()))

@@ -1,0 +1,184 @@
+"""A login that an sshd drops is tried again, with fewer at a time; a command that began never."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+
+import pytest
+from tests.unit.helpers.local_node import here
+
+from rdmaprov.errors import UsageError
+from rdmaprov.probe import login, window
+from rdmaprov.probe.errors import LoginDropped
+from rdmaprov.probe.opening import Opening
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.session import CONNECTIONS, Limits
+from rdmaprov.probe.window import Window, is_dropped
+
+DROP = "echo 'kex_exchange_identification: Connection closed by remote host' >&2; exit 255"
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch):
+    monkeypatch.setattr(window, "WAITS_S", (0.02,) * 4)
+
+
+def script(tries, *turns):
+    """Return a shell text that does as each turn says, and then as the last."""
+    cases = " ".join(f"{number}) {turn};;" for number, turn in enumerate(turns[:-1], 1))
+    count = f"echo x >>{tries}; n=$(grep -c x {tries})"
+    return f"{count}; case $n in {cases} *) {turns[-1]};; esac"
+
+
+def ssh_that(tries, *turns):
+    return here(argv=("/bin/sh", "-c", script(tries, *turns)))
+
+
+def asked(target, text="echo hi"):
+    probe = Probe({"n1": target})
+    try:
+        return probe.run("n1", text)
+    finally:
+        probe.close()
+
+
+def test_login_that_is_dropped_is_tried_again(tmp_path):
+    assert asked(ssh_that(tmp_path / "tries", DROP, DROP, 'eval "$0"')).out == "hi\n"
+    assert (tmp_path / "tries").read_text() == "x\n" * 3
+
+
+def test_login_that_is_always_dropped_is_named_with_its_remedy(tmp_path):
+    with pytest.raises(LoginDropped, match=r"dropped the login .MaxStartups") as found:
+        asked(ssh_that(tmp_path / "tries", DROP))
+    assert "raise MaxStartups in sshd_config" in found.value.hint
+    assert (tmp_path / "tries").read_text() == "x\n" * 5
+
+
+def test_connection_that_is_lost_behind_its_login_is_not_made_again(tmp_path):
+    """What a node was asked may have been done there."""
+    lose = f"echo x >>{tmp_path}/runs; kill -9 $PPID"
+    end = "echo 'Connection to n1 closed by remote host.' >&2; exit 255"
+    target = ssh_that(tmp_path / "tries", f'(eval "$0"); {end}')
+    with pytest.raises(Exception, match="connection ended"):
+        asked(target, lose)
+    assert (tmp_path / "tries").read_text() == (tmp_path / "runs").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "kex_exchange_identification: read: Connection reset by peer",
+        "ssh_exchange_identification: Connection closed by remote host",
+        "Connection closed by UNKNOWN port 65535",
+        "Connection reset by 198.51.100.7 port 22",
+        "stdio forwarding failed",
+    ],
+)
+def test_words_of_a_dropped_login(said):
+    assert is_dropped(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Connection to 198.51.100.7 closed by remote host.",
+        "client_loop: send disconnect: Broken pipe",
+        "Read from remote host n1: Connection reset by peer",
+        "root@n1: Permission denied (publickey).",
+    ],
+)
+def test_words_of_another_end(said):
+    assert not is_dropped(said)
+
+
+def test_window_halves_once_for_logins_of_one_round_and_grows_back():
+    window = Window(8)
+    began = window.round
+    for _ in range(5):
+        window.shrink(began)
+    assert window.allowed == 4
+    for _ in range(4 + 5 + 6 + 7 + 8 + 8):
+        window.grow()
+    assert window.allowed == 8
+    for _ in range(9):
+        window.shrink(window.round)
+    assert window.allowed == 1
+
+
+def test_logins_at_a_time_are_as_many_as_the_window_allows():
+    async def most():
+        opening, now, seen = Opening(4), 0, []
+
+        async def one(number):
+            nonlocal now
+            async with opening as began:
+                now += 1
+                seen.append(now)
+                await asyncio.sleep(0.001)
+                if number < 2:
+                    opening.window.shrink(began)
+                now -= 1
+
+        await asyncio.gather(*map(one, range(30)))
+        return max(seen[:4]), max(seen[4:7])
+
+    assert asyncio.run(most()) == (4, 3)
+
+
+def test_connections_are_bounded_by_the_user(monkeypatch):
+    monkeypatch.setenv(CONNECTIONS, "7")
+    assert Limits().open == 7
+    monkeypatch.setenv(CONNECTIONS, "many")
+    with pytest.raises(UsageError, match="is no number"):
+        Limits()
+
+
+@pytest.fixture
+def as_ansible(tmp_path, monkeypatch):
+    """Provide what runs ssh as Ansible does; the script in ssh's place logs what it ran."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "place").mkdir()
+    (tmp_path / "cp").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    program = login.write_program(tmp_path / "place", 2, 32)
+
+    def run(name, *turns, command="module"):
+        ssh = tmp_path / "bin/ssh"
+        ssh.write_text(f'#!/bin/sh\nfor last; do :; done\necho "$last" >>{tmp_path}/ran\n')
+        with ssh.open("a") as file:
+            file.write(f'case "$*" in *-O*) echo "$*" >>{tmp_path}/ended; exit;; esac\n')
+            file.write(script(tmp_path / "tries", *turns) + "\n")
+        ssh.chmod(0o700)
+        path = f'ControlPath="{tmp_path}/cp/{name}"'
+        return subprocess.run(
+            [program, "-o", path, name, command], capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+def test_ansibles_login_is_tried_again_and_its_command_runs_once(as_ansible, tmp_path):
+    done = as_ansible("n1", DROP, "exit 0", "cat; echo done")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert (tmp_path / "ran").read_text().split() == ["true", "true", "module"]
+
+
+def test_ansibles_command_that_lost_its_connection_is_not_repeated(as_ansible, tmp_path):
+    done = as_ansible("n1", "exit 0", DROP)
+    assert done.returncode == 255
+    assert (tmp_path / "ran").read_text().split() == ["true", "module"]
+
+
+def test_node_that_refuses_ansibles_login_is_asked_once(as_ansible, tmp_path):
+    done = as_ansible("n1", "echo 'n1: Permission denied (publickey).' >&2; exit 255")
+    assert (done.returncode, done.stderr) == (255, "n1: Permission denied (publickey).\n")
+    assert (tmp_path / "ran").read_text().split() == ["true"]
+
+
+def test_connections_that_ansible_keeps_are_bounded(as_ansible, tmp_path):
+    for name in ("n1", "n2", "n3"):
+        assert as_ansible(name, "exit 0").returncode == 0
+    assert f"ControlPath={tmp_path}/cp/n1 -O stop" in (tmp_path / "ended").read_text()
+    assert sorted(each.name for each in (tmp_path / "place/kept").iterdir()) == ["n2", "n3"]
