@@ -9,6 +9,7 @@ from rdmaprov.acceptance.result import CONNECTED, GateResult
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.problem import printable
+from rdmaprov.runs.groups import merge_lost
 from rdmaprov.terminal import Line
 
 _STATE_STYLES = {"failed": "red", "unknown": "yellow", "skipped": "dim"}
@@ -28,7 +29,7 @@ def summary_lines(result: GateResult) -> Iterator[Line]:
             yield Line(each.judgement.sentence)
     for note in result.notes:
         yield Line(printable(f"note: {note}"))
-    for finding in result.findings:
+    for finding in merge_lost(result.findings):
         yield Line(finding.text, "red" if finding.proven else "yellow")
     count = len(result.nodes)
     verdict = "neither accepted nor refused: " if result.verdict == "unknown" else ""

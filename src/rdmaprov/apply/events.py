@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rdmaprov.probe.reasons import sudo_reason
+from rdmaprov.probe.reasons import Reason, lost_reason
+from rdmaprov.probe.target import Target
 
 COLLECTION = "rdmaprov.node."
 SURVEY, REVERT = "survey", "revert"
@@ -108,6 +109,7 @@ _CAUSES = {
     "/var/tmp); nothing was changed. Free space on the node (df -h shows where), then run the same "
     "command again",
 }
+_ERRORS = ("module_stderr", "stderr")
 _KINDS = {
     "runner_on_start": "started",
     "runner_on_ok": "done",
@@ -117,8 +119,16 @@ _KINDS = {
 }
 
 
-def parse_event(event: Mapping[str, Any]) -> NodeEvent | None:
-    """Return an event of ansible-runner; None if it is about no node."""
+def parse_event(
+    event: Mapping[str, Any], find: Callable[[str], Target | None] = lambda _node: None
+) -> NodeEvent | None:
+    """Return an event of ansible-runner; None if it is about no node.
+
+    Where a node could be asked nothing, for lack of sudo, say, that is no failure of its role.
+
+    Args:
+        find: returns how a node is reached.
+    """
     kind = _KINDS.get(str(event.get("event", "")))
     data = _mapping(event.get("event_data"))
     node = str(data.get("host") or "")
@@ -130,6 +140,10 @@ def parse_event(event: Mapping[str, Any]) -> NodeEvent | None:
     survey = parse_survey(result) if own in (SURVEY, REVERT) and kind != "started" else None
     if kind == "failed" and data.get("ignore_errors"):
         kind = "done"
+    lost = None
+    if kind in ("failed", "unreachable") and not (survey and (survey.problems or survey.pending)):
+        lost = _lost(result, node, find, by_ssh=kind == "unreachable")
+        kind = "unreachable" if lost else kind
     return NodeEvent(
         kind=kind,
         node=node,
@@ -138,7 +152,11 @@ def parse_event(event: Mapping[str, Any]) -> NodeEvent | None:
         survey=survey,
         changed=kind == "done" and bool(result.get("changed")),
         changes=_changes(result.get("changes")) if own != SURVEY else (),
-        message=_message(result, survey) if kind in ("failed", "unreachable") else "",
+        message=lost.text
+        if lost
+        else _message(result, survey)
+        if kind in ("failed", "unreachable")
+        else "",
         seconds=_number(data.get("duration")),
         written=tuple(_mapping(each) for each in _list(result.get("replaced"))),
     )
@@ -190,6 +208,15 @@ def _changes(found: object) -> tuple[Change, ...]:
     )
 
 
+def _lost(
+    result: Mapping[str, Any], node: str, find: Callable[[str], Target | None], *, by_ssh: bool
+) -> Reason | None:
+    said = "\n".join(str(result.get(key) or "") for key in ("msg", *_ERRORS))
+    target = find(node) if by_ssh else None
+    by_shell = "module_stderr" in result or "The module interpreter" in said
+    return lost_reason(said, node, target, by_ssh=by_ssh, by_shell=by_shell)
+
+
 def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
     """Return why a task failed, on one line."""
     if survey is not None and survey.problems:
@@ -198,8 +225,6 @@ def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
         return "still different from the site after apply: " + "; ".join(_remaining_changes(survey))
     message = result.get("msg") or result.get("censored") or "no reason given"
     stderr = str(result.get("module_stderr") or result.get("stderr") or "").strip()
-    if without := sudo_reason(f"{message}\n{stderr}"):
-        return without.text
     last = stderr.splitlines()[-1] if stderr else ""
     text = f"{message} ({last})" if last and last not in str(message) else str(message)
     text = next((cause for sign, cause in _CAUSES.items() if sign in text), text)

@@ -12,6 +12,7 @@ from rich.text import Text
 from rdmaprov.apply.events import NodeEvent
 from rdmaprov.apply.results import NodeResult
 from rdmaprov.problem import printable
+from rdmaprov.runs.groups import name_masker
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import MANY_NODES, Line
 from rdmaprov.verbosity import Verbosity
@@ -69,6 +70,10 @@ class ApplyProgress:
 
     def _is_for_summary(self, event: NodeEvent) -> bool:
         """Return whether to leave an event to the summary, which groups nodes."""
+        if event.kind == "unreachable" and self._screen.verbosity is not Verbosity.VERBOSE:
+            lost = ("lost", name_masker({event.node})(event.message))
+            self._repeats[lost] += 1
+            return self._repeats[lost] > 1
         if not self._many:
             return False
         if event.kind == "done":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from rdmaprov.apply.progress import ApplyProgress
 from rdmaprov.apply.results import NodeResult, ProbeResult, Results
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 from rdmaprov.resources import data_dir
 from rdmaprov.runner import run_ansible
@@ -61,8 +62,15 @@ class ApplyRequest:
 class Run:
     """A run with its directory; see `open_run`."""
 
-    def __init__(self, request: ApplyRequest, directory: RunDirectory, screen: Screen) -> None:
+    def __init__(
+        self,
+        request: ApplyRequest,
+        directory: RunDirectory,
+        screen: Screen,
+        find: Callable[[str], Target | None],
+    ) -> None:
         self._request = request
+        self._find = find
         self.directory = directory
         self._screen = screen
         self._started = datetime.now(UTC)
@@ -148,7 +156,7 @@ class Run:
     def _run_ansible(self, verb: str, results: Results, progress: ApplyProgress) -> int:
         def handle(event: dict[str, Any]) -> bool:
             # Results first: ansible-runner ignores the error of a full disk or a closed terminal.
-            parsed = parse_event(event)
+            parsed = parse_event(event, self._find)
             if parsed is not None and parsed.node not in results.nodes:
                 parsed = None
             node = results.record(parsed) if parsed is not None else None
@@ -203,7 +211,16 @@ def document(
 
 
 @contextmanager
-def open_run(request: ApplyRequest, mask: Mask, screen: Screen) -> Iterator[Run]:
-    """Provide a run with a new directory."""
+def open_run(
+    request: ApplyRequest,
+    mask: Mask,
+    screen: Screen,
+    find: Callable[[str], Target | None] = lambda _node: None,
+) -> Iterator[Run]:
+    """Provide a run with a new directory.
+
+    Args:
+        find: returns how a node is reached.
+    """
     with RunDirectory(request.verb, mask) as directory:
-        yield Run(request, directory, screen)
+        yield Run(request, directory, screen, find)

@@ -118,8 +118,11 @@ def _failure_lines(results: Results) -> Iterator[Line]:
         why = "" if results.interrupted or not failed else "; the run stopped after failures"
         yield Line(f"not started{why}", "yellow")
         yield Line(f"  {groups.label([node.name for node in missing], total)}")
-    lost = {node.name: [_why_unreachable(node)] for node in results.in_state(NodeState.UNREACHABLE)}
-    yield from _section_lines("unreachable", lost, total, "red")
+    lost = {node.name: _why_unreachable(node) for node in results.in_state(NodeState.UNREACHABLE)}
+    if lost:
+        yield Line("unreachable", "yellow")
+        for text, names in groups.group_alike(lost).items():
+            yield Line(printable(f"  {groups.label(names, total)}: {text}"))
 
 
 def _why_unreachable(node: NodeResult) -> str:

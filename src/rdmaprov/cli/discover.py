@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rdmaprov.cli.passwords import Passwords
     from rdmaprov.discover import reach
     from rdmaprov.inventory import Fleet
+    from rdmaprov.probe.target import Target
     from rdmaprov.runs.masks import Mask
 
 
@@ -56,6 +57,7 @@ def discover(
     from rdmaprov import contract
     from rdmaprov.discover import variables
     from rdmaprov.runs.files import not_written
+    from rdmaprov.runs.groups import group_alike, label
     from rdmaprov.runs.masks import Mask
 
     if replace and not write:
@@ -92,8 +94,8 @@ def discover(
     if silent:
         reasons = {name: answers.failures.get(name, "no answer") for name in silent}
         if len(silent) > 1:
-            for name, reason in reasons.items():
-                click.echo(f"{name}: {reason}", err=True)
+            for reason, names in group_alike(reasons).items():
+                click.echo(f"{label(names, len(nodes))}: {reason}", err=True)
         raise UnreachableError(
             f"could not read {len(silent)} of {quantity(len(nodes), 'node')}; "
             f"e.g. {silent[0]}: {reasons[silent[0]]}",
@@ -109,6 +111,7 @@ def _read(
     """Return a site's fleet and its nodes' answers; show the progress."""
     from rdmaprov.cli.passwords import provide_passwords
     from rdmaprov.inventory import SiteError, load_site
+    from rdmaprov.probe.fleet import find_target
     from rdmaprov.runs.masks import Mask
 
     with provide_passwords(passwords) as given:
@@ -118,10 +121,16 @@ def _read(
             raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
         mask = Mask([*fleet.secrets(), *given.secrets])
         names = [node.name for node in fleet.nodes]
-        return fleet, _collect(site, names, given, mask)
+        return fleet, _collect(site, names, given, mask, find_target(fleet))
 
 
-def _collect(site: Path, nodes: Collection[str], given: Passwords, mask: Mask) -> reach.NodeFacts:
+def _collect(
+    site: Path,
+    nodes: Collection[str],
+    given: Passwords,
+    mask: Mask,
+    find: Callable[[str], Target | None],
+) -> reach.NodeFacts:
     """Return the nodes' answers, without secrets in what failed."""
     from rdmaprov.discover import reach
 
@@ -132,6 +141,6 @@ def _collect(site: Path, nodes: Collection[str], given: Passwords, mask: Mask) -
             if verbosity() is Verbosity.VERBOSE:
                 click.echo("\n".join(map(printable, mask.text(said).splitlines())), err=True)
 
-        answers = reach.read_nodes(site, nodes, given.arguments, hear)
+        answers = reach.read_nodes(site, nodes, given.arguments, hear, find)
     failures = {name: mask.text(reason) for name, reason in answers.failures.items()}
     return reach.NodeFacts(answers.facts, failures)

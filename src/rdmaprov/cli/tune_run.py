@@ -29,6 +29,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.runs.groups import merge_lost
 from rdmaprov.terminal import Line
 from rdmaprov.tuner.files import site_lines, site_tuner, tuner_file, words
 from rdmaprov.tuner.model import Gain, GainTest, Trial, TunePlan, TuneResult
@@ -193,7 +194,7 @@ def _answer(
 def _not_ready(found: list[Finding]) -> _Answer:
     """Return why nothing was measured; what is known to be wrong counts first."""
     code = ExitCode.FAILED if any(each.proven for each in found) else ExitCode.UNKNOWN
-    lines = [f"{each.text}. {each.remedy}" for each in found]
+    lines = [each.text for each in merge_lost(found)]
     return _Answer(code, [*lines, "nothing was measured: the nodes are not ready"])
 
 

@@ -23,8 +23,9 @@ from rdmaprov.boundary import (
     plain_text,
     text,
 )
-from rdmaprov.probe.reasons import sudo_reason
+from rdmaprov.probe.reasons import lost_reason
 from rdmaprov.probe.script import node_script
+from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 from rdmaprov.runner import run_ansible
 
@@ -107,6 +108,7 @@ _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
 # It takes a second; a node that does not end would hold up all others.
 _LIMIT_S = "{{ rdmaprov_task_limit_s | default(120) }}"
 _MOST_REASON = 500  # characters
+_NO_PROGRAM = (126, 127)  # a shell's exit status
 _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
 
@@ -123,17 +125,19 @@ def read_nodes(
     nodes: Iterable[str],
     passwords: Sequence[str] = (),
     hear: Callable[[str, bool], None] = lambda _output, _bad: None,
+    find: Callable[[str], Target | None] = lambda _node: None,
 ) -> NodeFacts:
     """Run the collector on the nodes of a site; return the facts of each.
 
     Args:
         nodes: their names; the site may have hosts that are no nodes.
         hear: called per node with Ansible's output, and whether reading the node failed.
+        find: returns how a node is reached.
     """
     answers = NodeFacts({}, {})
 
     def handle(event: dict[str, Any]) -> None:
-        _record_event(event, answers)
+        _record_event(event, answers, find)
         kind = event.get("event")
         if kind in {"runner_on_ok", *_EVENTS}:
             hear(str(event.get("stdout") or ""), kind != "runner_on_ok")
@@ -144,6 +148,7 @@ def read_nodes(
         names = Path(directory, "nodes")
         names.write_text("".join(f"{name}\n" for name in nodes))
         run_ansible(
+            hosts=len(names.read_text().split()),
             inventory=str(site.resolve()),
             limit=f"@{names}",
             playbook=[{"hosts": "all", "gather_facts": False, "tasks": [_task(script)]}],
@@ -161,7 +166,9 @@ def _task(script: Path) -> dict[str, Any]:
     }
 
 
-def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
+def _record_event(
+    event: dict[str, Any], answers: NodeFacts, find: Callable[[str], Target | None]
+) -> None:
     data = event.get("event_data", {})
     host, result = str(data.get("host", "")), data.get("res", {})
     if event.get("event") == "runner_on_ok" and host:
@@ -171,6 +178,11 @@ def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
             answers.failures[host] = str(error)
     elif event.get("event") in _EVENTS and host:
         said = str(result.get("stderr") or result.get("msg") or "no reason given")
-        without = sudo_reason(said)
-        reason = without.text if without else clean_reason(said)
+        by_ssh, by_shell = (
+            event["event"] == "runner_on_unreachable",
+            result.get("rc") in _NO_PROGRAM,
+        )
+        target = find(host) if by_ssh else None
+        lost = lost_reason(said, host, target, by_ssh=by_ssh, by_shell=by_shell)
+        reason = lost.text if lost else clean_reason(said)
         answers.failures[host] = printable(reason)[:_MOST_REASON]

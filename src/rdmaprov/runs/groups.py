@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity
 
 _MOST_PARTS = 6
@@ -13,6 +15,8 @@ _MOST_PARTS = 6
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,255}")
 _TOKEN = re.compile(r"[\w.-]+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f:]*::[0-9a-f:]*\b")
+# Behind a remedy: where a person logs in, or removes a key.
+_LOGIN = re.compile(r"\b(ssh(?: -p \d+)?|ssh-keygen -R) [^\s,;()]+")
 _RAIL = re.compile(r"\brail \d+\b")
 # The part before a message's first colon, such as `gpu07 left_port3 mlx5_0 (rail 0)`, and names
 # that systemd and rdma-core give (systemd.net-naming-scheme(7), 60-rdma-persistent-naming.rules).
@@ -29,6 +33,27 @@ def group_by_text(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
         for line in dict.fromkeys(lines):
             nodes.setdefault(line, []).append(node)
     return nodes
+
+
+def group_alike(texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the text of each kind, in its first node's words, with the nodes that have it."""
+    mask, first = name_masker(texts.keys()), dict[str, str]()
+    kinds = {node: first.setdefault(mask(text), text) for node, text in texts.items()}
+    return group_by_text({node: [text] for node, text in kinds.items()})
+
+
+def merge_lost(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings, of nodes that are lost for one reason a single one, in the first's words."""
+    merged: dict[object, Finding] = {}
+    names = {each.node for each in findings if each.unreachable}
+    mask = name_masker(names)
+    for each in findings:
+        key = (mask(each.what), mask(each.remedy)) if each.unreachable else id(each)
+        first = merged.setdefault(key, each)
+        if first is not each:
+            nodes = (*first.nodes, *each.nodes)
+            merged[key] = replace(first, node="", nodes=nodes, level="node")
+    return list(merged.values())
 
 
 def label(nodes: Sequence[str], total: int) -> str:
@@ -93,6 +118,7 @@ def name_masker(names: Collection[str]) -> Callable[[str], str]:
         first, _, rest = text.partition(" ")
         devices = set(_IN_HEAD.findall(rest.partition(":")[0])) if first in known else set()
         odd = known | devices
+        text = _LOGIN.sub(r"\1 *", text) if "ssh" in text else text
         text = _DEVICE.sub("*", _ADDRESS.sub("*", _RAIL.sub("rail *", text)))
         return _TOKEN.sub(lambda found: "*" if found[0] in odd else found[0], text)
 

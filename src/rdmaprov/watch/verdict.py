@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
-from rdmaprov.runs.groups import fold_names
+from rdmaprov.runs.groups import fold_names, merge_lost
 from rdmaprov.words import quantity
 
 # The `kind` that results.json has had from the first, by the kinds of findings.
@@ -47,6 +47,7 @@ def word(found: Finding) -> str:
 
 def finding_lines(findings: Sequence[Finding], rest: str) -> Iterator[tuple[Finding, str]]:
     """Yield findings with their lines; of many of one kind the first, then who the others are."""
+    findings = merge_lost(findings)
     words = [word(each) for each in findings]
     counts, shown = Counter(words), Counter[str]()
     for each, own in zip(findings, words, strict=True):

@@ -1,0 +1,99 @@
+"""Each cause for which a node can be asked nothing: one text and one exit code of all verbs."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+
+import pytest
+from tests.program import start
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.ssh_node import Sshd
+
+from rdmaprov.exit_codes import ExitCode
+
+pytestmark = [
+    pytest.mark.waits,
+    pytest.mark.program,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a survey needs root"),
+]
+
+VERBS = {
+    "plan": ["plan", "site"],
+    "apply": ["apply", "site", "--yes"],
+    "discover": ["discover", "site"],
+    "validate": ["validate", "site", "test_own.py"],
+    "accept": ["accept", "site", "--stages", "preflight", "--ignore-validate"],
+    "tune": ["tune", "site"],
+    "watch": ["watch", "site"],
+    "record": ["record", "site", "--limit", "n1"],
+}
+SHIM = "echo 'pyenv: python3.11: command not found' >&2; exit 127"  # as pyenv's shims end
+
+
+def no_name(_place):
+    return {"ansible_host": "no-such-node.invalid"}
+
+
+def refused_key(place):
+    given = Sshd(place).variables("node.example")
+    return {**given, "ansible_ssh_private_key_file": str(place / "other_key")}
+
+
+def unknown_host_key(place):
+    return Sshd(place).variables("node.example", known="")
+
+
+def refused_connection(_place):
+    return {"ansible_host": "127.0.0.1", "ansible_port": 1}
+
+
+def no_sudo(place):
+    given = Sshd(place).variables("node.example")
+    return {**given, "ansible_become": True, "ansible_become_exe": "/none/sudo"}
+
+
+def no_python(place):
+    given = Sshd(place).variables("node.example")
+    return {**given, "ansible_python_interpreter": "/none/python3"}
+
+
+def pyenv_shim(place):
+    shim = place / "python3"
+    shim.write_text(f"#!/bin/sh\n{SHIM}\n")
+    shim.chmod(0o755)
+    given = Sshd(place).variables("node.example")
+    return {**given, "ansible_python_interpreter": str(shim)}
+
+
+CAUSES = {
+    no_name: "its name does not resolve. Set ansible_host for n1",
+    refused_key: "ssh rejects the user or the key. Check ansible_user and",
+    unknown_host_key: "its host key is unknown. Connect once by hand and compare the key",
+    refused_connection: "ssh: connection refused. Is sshd running there? Try: ssh",
+    no_sudo: "sudo is not installed. Install it on the node, or log in as root",
+    no_python: "python3 was not found. Set ansible_python_interpreter for n1",
+    pyenv_shim: "python3.11 is a shim of pyenv, which has no such version set. Set ansible_python",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda each: each.__name__)
+def test_cause_is_one_text_and_one_exit_code(tmp_path, cause, verb):
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    shared = {"ansible_user": getpass.getuser(), "ansible_ssh_common_args": "-F none"}
+    hosts = {"n1": {"unit": 1}, "n2": {"unit": 2}}
+    nodes = {"nodes": {"hosts": hosts, "vars": {**shared, **cause(keys)}}}
+    write(tmp_path / "site", {**GOOD, "hosts.yml": json.dumps(nodes)})
+    (tmp_path / "test_own.py").write_text("def test_it(host):\n    host.run_test('true')\n")
+    own = {"ANSIBLE_HOME": str(tmp_path / "ansible"), "COLUMNS": "400"}
+    done = start(*VERBS[verb], cwd=tmp_path, **own)
+    said = done.stdout + done.stderr
+    assert done.returncode == ExitCode.UNKNOWN, said
+    # validate writes NODE for a node's name; nodes with one cause are one line in all verbs
+    # (discover ends with a line that names the first).
+    lines = [each for each in said.replace("NODE", "n1").splitlines() if CAUSES[cause] in each]
+    assert 1 <= len(lines) <= 2, said
