@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import sys
 
 import pytest
 from tests.program import start
@@ -84,7 +85,13 @@ CAUSES = {
 def test_cause_is_one_text_and_one_exit_code(tmp_path, cause, verb):
     keys = tmp_path / "keys"
     keys.mkdir()
-    shared = {"ansible_user": getpass.getuser(), "ansible_ssh_common_args": "-F none"}
+    shared = {
+        "ansible_user": getpass.getuser(),
+        "ansible_ssh_common_args": "-F none",
+        "ansible_ssh_args": "-o ControlMaster=auto -o ControlPersist=5s",
+        "ansible_control_path_dir": str(tmp_path / "cp"),  # none that another test opened
+        "ansible_python_interpreter": sys.executable,
+    }
     hosts = {"n1": {"unit": 1}, "n2": {"unit": 2}}
     nodes = {"nodes": {"hosts": hosts, "vars": {**shared, **cause(keys)}}}
     write(tmp_path / "site", {**GOOD, "hosts.yml": json.dumps(nodes)})

@@ -217,10 +217,6 @@ def open_run(
     screen: Screen,
     find: Callable[[str], Target | None] = lambda _node: None,
 ) -> Iterator[Run]:
-    """Provide a run with a new directory.
-
-    Args:
-        find: returns how a node is reached.
-    """
+    """Provide a run with a new directory; `find` returns how a node is reached."""
     with RunDirectory(request.verb, mask) as directory:
         yield Run(request, directory, screen, find)

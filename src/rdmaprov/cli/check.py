@@ -21,7 +21,6 @@ from rdmaprov.verbosity import Verbosity, no_colour
 if TYPE_CHECKING:
     from rdmaprov.contract import Waived
     from rdmaprov.inventory import Fleet
-    from rdmaprov.probe.target import Target
     from rdmaprov.runs.masks import Mask
 
 
@@ -123,20 +122,14 @@ def jump_note(fleet: Fleet) -> str:
     from rdmaprov.probe.fleet import find_target
     from rdmaprov.probe.jump import jump_host
 
-    found = map(find_target(fleet), (node.name for node in fleet.nodes[:_ASKED]))
-    ways: dict[tuple[str, ...], list[Target]] = {}
-    for target in filter(None, found):
-        ways.setdefault(target.argv[:-1], []).append(target)
-    jumps: Counter[str] = Counter()
-    for targets in list(ways.values())[:_FEW]:
-        jumps[jump_host(targets[0])] += len(targets)
-    many = next((jump for jump, count in jumps.items() if jump and count > _FEW), "")
-    said = (
-        f"note: more than {_FEW} nodes are behind the jump host {many}. Its sshd drops logins when "
-    )
-    said += "many begin at once (MaxStartups, by default 10:30:100), and rdmaprov then retries. To "
-    said += "save that time, raise MaxStartups there, such as to 200:30:2000"
-    return said if many else ""
+    find = find_target(fleet)
+    found = [target for node in fleet.nodes[:_ASKED] if (target := find(node.name))]
+    ways = Counter(target.argv[:-1] for target in found)
+    first = next((target for target in found if ways[target.argv[:-1]] > _FEW), None)
+    jump = jump_host(first) if first is not None else ""
+    said = f"note: more than {_FEW} nodes are behind the jump host {jump}. Its sshd drops logins "
+    said += "when many begin at once (MaxStartups, by default 10:30:100), and rdmaprov then retries"
+    return f"{said}. To save time, raise MaxStartups there, such as to 200:30:2000" if jump else ""
 
 
 def show_waived(waived: list[Waived], mask: Mask) -> None:

@@ -20,17 +20,9 @@ def settings(target: Target) -> dict[str, str]:
         subprocess.TimeoutExpired: what it reads does not end.
     """
     argv = [target.argv[0], "-G", *target.argv[1:]]
-    done = subprocess.run(
-        argv,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_LIMIT_S,
-        check=False,
-    )
+    done = subprocess.run(argv, stdin=-3, capture_output=True, timeout=_LIMIT_S, check=False)
     found: dict[str, str] = {}
-    for line in done.stdout.splitlines():
+    for line in done.stdout.decode(errors="replace").splitlines():
         name, _, value = line.partition(" ")
         found.setdefault(name, value)
     return found
@@ -45,7 +37,5 @@ def jump_host(target: Target) -> str:
         found = settings(target)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    command = found.get("proxycommand", "none").split()
-    by_command = command[-1] if "-W" in command and command[0].endswith("ssh") else "none"
-    jump = found.get("proxyjump", by_command)
+    jump = found.get("proxyjump", "none")
     return "" if jump == "none" else printable(jump)[:200]

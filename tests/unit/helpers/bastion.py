@@ -114,7 +114,9 @@ class Bastion(contextlib.ExitStack):
         }
         shared = {
             "ansible_ssh_common_args": f"-F {config}",
+            "ansible_ssh_args": "-o ControlMaster=auto -o ControlPersist=60s",
             "ansible_python_interpreter": sys.executable,
+            "ansible_ssh_timeout": 60,  # all nodes share this machine's processors
             "ansible_control_path_dir": str(at / "cp"),
             **(variables or {}),
         }
