@@ -52,7 +52,8 @@ def refused_connection(_place):
 
 def no_sudo(place):
     given = Sshd(place).variables("node.example")
-    return {**given, "ansible_become": True, "ansible_become_exe": "/none/sudo"}
+    become = {"ansible_become": True, "ansible_become_user": "nobody"}
+    return {**given, **become, "ansible_become_exe": "/none/sudo"}
 
 
 def no_python(place):
