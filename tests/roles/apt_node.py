@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.packages.apt import CANDIDATE, Apt
 from tests.roles.fake import FakeMachine
@@ -47,7 +45,6 @@ class AptNode(FakeMachine):
     no_link = False
 
     def prepare(self) -> None:
-        """Make it a factory node."""
         self.packages = dict.fromkeys(TOOLS, ("ii", "44.0-2"))
         self.packages["linux-image-amd64"] = ("ii", "6.1.158-1")
         self.dependents: dict[str, str] = {}
@@ -196,10 +193,3 @@ class AptNode(FakeMachine):
     def _hold(self, names: set[str]) -> str:
         self.holds = names
         return ""
-
-
-def made(root: str) -> AptNode:
-    """Return a factory node."""
-    node = AptNode(Path(root))
-    node.prepare()
-    return node

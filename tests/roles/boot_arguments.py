@@ -41,7 +41,6 @@ class Debian(FakeMachine):
     kernel = KERNEL
 
     def prepare(self) -> None:
-        """Make it a factory node."""
         self.put("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz root=UUID=1 ro console=ttyS0\n")
         self.put("/proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")
         self.put("/boot/" + KERNEL)

@@ -200,7 +200,6 @@ def listing(port: Port) -> str:
 
 
 def _options(words: list[str]) -> dict[str, list[str]]:
-    """Return the values after each option."""
     found: dict[str, list[str]] = {}
     for word in words:
         if word[0].isdigit() or word.startswith("all:"):

@@ -22,5 +22,4 @@ def _python_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> FakeMachine:
-    """Provide a node with nothing on it."""
     return FakeMachine(tmp_path / "node")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugins.module_utils.converge import converge
 from plugins.module_utils.roles import fabric
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 from tests.roles.iproute import IpRoute
 
 RAILS = [
@@ -38,7 +38,6 @@ def with_two_rails(machine: FakeMachine) -> FakeMachine:
 
 
 def with_ip(node: FakeMachine) -> IpRoute:
-    """Return the node's ip."""
     shown = IpRoute(node)
     shown.links = {"eno1": ["10.0.2.15/24"], "ens1": ["fe80::1/64"], "ens2": []}
     shown.up = {"ens1": False}
@@ -54,22 +53,7 @@ def reload(machine: FakeMachine) -> str:
 
 
 def arguments(**changed: object) -> dict[str, object]:
-    return {
-        "kind": "roce",
-        "rails": RAILS,
-        "memory_bytes": None,
-        "numa_nodes": None,
-        "gpu_count": 0,
-        "ipoib": True,
-        "ipoib_mode": "keep",
-        "source_routing": True,
-        "routing_table_base": 1000,
-        "neighbor_entries": 0,
-        "link_manager": "auto",
-        "guard_allowed_netdevs": [],
-        "guard_revert_s": 60,
-        **changed,
-    }
+    return given("fabric", **{"kind": "roce", "rails": RAILS, "neighbor_entries": 0, **changed})
 
 
 def apply(node: FakeMachine, **changed: object) -> list[dict[str, str]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Self
 
+from plugins.module_utils.argument_specs import ARGUMENTS
 from plugins.module_utils.machine import CommandFailed, Machine
 
 Answer = str | CommandFailed | Callable[[list[str]], str]
@@ -23,6 +25,16 @@ class FakeMachine(Machine):
         self.programs: dict[str, Answer] = {}
         self.ran: list[str] = []
 
+    @classmethod
+    def made(cls, root: Path | str) -> Self:
+        """Return a factory node in this directory."""
+        node = cls(Path(root))
+        node.prepare()
+        return node
+
+    def prepare(self) -> None:
+        """Make it a factory node."""
+
     def has(self, program: str) -> bool:
         return any(line.split()[0] == program for line in self.programs)
 
@@ -37,7 +49,6 @@ class FakeMachine(Machine):
         return answer if isinstance(answer, str) else answer(argv)
 
     def put(self, name: str, text: str = "") -> None:
-        """Have a file of the node's."""
         path = Path(self.path(name))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -62,3 +73,8 @@ class FakeMachine(Machine):
         self.link(f"/sys/class/net/{netdev}", base)
         if rdma:
             self.put(f"/sys/class/infiniband/{rdma}/ports/1/gid_attrs/ndevs/0", f"{netdev}\n")
+
+
+def given(role: str, **changed: object) -> dict[str, Any]:
+    """Return what a task of the role gives: the defaults of its spec, and what a site says."""
+    return {name: of.get("default") for name, of in ARGUMENTS[role].items()} | changed

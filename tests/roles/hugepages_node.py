@@ -9,7 +9,7 @@ from typing import Any
 from plugins.module_utils.converge import converge
 from plugins.module_utils.hugepages.hugetlb import directory_of, pools
 from plugins.module_utils.roles import hugepages
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 SMALL, LARGE = 2048, 1048576
 OF_64K = (524288, 16777216)
@@ -26,7 +26,6 @@ class Node(FakeMachine):
     """A node of 64 GiB on two NUMA nodes; `room` is how many pages their memory has."""
 
     def prepare(self) -> None:
-        """Make it a factory node."""
         self.room = {0: 20000, 1: 20000}
         self.written: list[str] = []
         self.put("/sys/devices/system/node/has_normal_memory", "0-1\n")
@@ -59,7 +58,6 @@ class Node(FakeMachine):
         self.put("/proc/meminfo", f"MemTotal: {64 << 20} kB\nHugepagesize:  {512 << 10} kB\n")
 
     def pool(self, numa_node: int, kib: int, pages: int, used: int = 0, surplus: int = 0) -> None:
-        """Have a pool of the kernel's."""
         directory = directory_of(numa_node, kib)
         self.put(f"{directory}/nr_hugepages", f"{pages}\n")
         self.put(f"{directory}/free_hugepages", f"{pages - used}\n")
@@ -100,30 +98,8 @@ class Node(FakeMachine):
             self.set(path, count)
 
 
-def factory_node(machine: FakeMachine) -> Node:
-    """Return a factory node in the place of another made-up one."""
-    made = Node(machine.root)  # type: ignore[arg-type]
-    made.prepare()
-    return made
-
-
 def arguments(**changed: object) -> dict[str, Any]:
-    """Return the role's arguments."""
-    return {
-        "count_2m": 0,
-        "per_numa_node_2m": [],
-        "count_1g": 0,
-        "per_numa_node_1g": [],
-        "count_512m": 0,
-        "per_numa_node_512m": [],
-        "count_16g": 0,
-        "per_numa_node_16g": [],
-        "allocation_1g": "boot",
-        "default_size": "keep",
-        "unlisted": "keep",
-        "left_bytes": 1 << 30,
-        **changed,
-    }
+    return given("hugepages", **{"left_bytes": 1 << 30, **changed})
 
 
 def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import Machine, NodeError
 from plugins.module_utils.plan import RUNNING
 from plugins.module_utils.roles import fabric
+from tests.roles.fake import given
 
 SETUP = """
 mount -t sysfs sysfs /sys
@@ -34,20 +35,7 @@ for f in -4 -6; do
 done
 grep . /proc/sys/net/ipv4/conf/r?/arp_ignore
 """
-ARGUMENTS: dict[str, Any] = {
-    "kind": "roce",
-    "memory_bytes": None,
-    "numa_nodes": None,
-    "gpu_count": 0,
-    "ipoib": True,
-    "ipoib_mode": "keep",
-    "source_routing": True,
-    "routing_table_base": 1000,
-    "neighbor_entries": 0,
-    "link_manager": "ifupdown",
-    "guard_allowed_netdevs": [],
-    "guard_revert_s": 60,
-}
+ARGUMENTS = given("fabric", kind="roce", neighbor_entries=0, link_manager="ifupdown")
 
 
 class RealLinks(Machine):

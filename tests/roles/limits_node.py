@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 LOGINS = "/etc/security/limits.d/99-rdmaprov-memlock.conf"
 DROP_IN = "/etc/systemd/system/ssh.service.d/99-rdmaprov-memlock.conf"
@@ -20,7 +20,6 @@ class Node(FakeMachine):
     loaded = FACTORY
 
     def prepare(self) -> None:
-        """Make it a factory node."""
         self.put("/etc/pam.d/login", "session\t\trequired\tpam_limits.so\n")
         self.put("/etc/pam.d/sshd", "auth required pam_nologin.so\n@include common-session\n")
         self.put("/etc/pam.d/common-session", "session [default=1]  pam_limits.so # why\n")
@@ -34,7 +33,6 @@ class Node(FakeMachine):
         }
 
     def limit(self, value: str) -> None:
-        """Have the running service's limit."""
         self.put(
             "/proc/7/limits",
             "Limit                     Soft Limit           Hard Limit           Units     \n"
@@ -64,10 +62,5 @@ class Node(FakeMachine):
 
 
 def arguments(**changed: object) -> dict[str, Any]:
-    return {
-        "memlock": "unlimited",
-        "memlock_users": ["*", "root"],
-        "memlock_services": ["ssh", "sshd", "slurmd"],
-        "sysctl": {"vm.swappiness": 1},
-        **changed,
-    }
+    own = {"memlock_services": ["ssh", "sshd", "slurmd"], "sysctl": {"vm.swappiness": 1}}
+    return given("limits", **{**own, **changed})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.roles import mlx5
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "modinfo"
 CORE = "/sys/module/mlx5_core"
@@ -74,17 +74,9 @@ def change_parameter(machine: FakeMachine, module: str, name: str, value: str) -
 
 
 def arguments(parameters: object = None, **changed: object) -> dict[str, object]:
-    return {
-        "rails": [{"netdev": "ens1"}],
-        "module_parameters": {"mlx5_core": {"debug_mask": 1}} if parameters is None else parameters,
-        "initramfs": "auto",
-        "reload": "never",
-        "kind": "roce",
-        "firmware_settings": {},
-        "firmware_profiles": [],
-        "firmware_version": "",
-        **changed,
-    }
+    wanted = {"mlx5_core": {"debug_mask": 1}} if parameters is None else parameters
+    own = {"kind": "roce", "rails": [{"netdev": "ens1"}], "module_parameters": wanted}
+    return given("mlx5", **{**own, **changed})
 
 
 def builds(node: FakeMachine) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plugins.module_utils.argument_specs import ARGUMENTS
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 CONF = "/etc/nccl.conf"
 OLD = "NCCL_IB_HCA=mlx5_bond_0\nNCCL_IB_GID_INDEX=3\nNCCL_IB_TC=0\nNCCL_SOCKET_IFNAME=eno1\n"
@@ -29,19 +28,10 @@ def two_rails(machine: FakeMachine) -> FakeMachine:
 
 
 def arguments(**changed: object) -> dict[str, Any]:
-    defaults = {name: of.get("default") for name, of in ARGUMENTS["nccl"].items()}
-    return {
-        **defaults,
-        "kind": "roce",
-        "rails": [{"netdev": "ens1"}, {"pci": "0000:29:00.0"}],
-        "ib_tc": 106,
-        "ib_address_family": "ipv4",
-        "ib_sl": 0,
-        "adaptive_routing": "auto",
-        "ib_pkey": "",
-        "cross_nic": 0,
-        **changed,
-    }
+    rails = [{"netdev": "ens1"}, {"pci": "0000:29:00.0"}]
+    fabric = {"kind": "roce", "rails": rails, "ib_tc": 106, "ib_sl": 0, "ib_pkey": ""}
+    own = {**fabric, "ib_address_family": "ipv4", "cross_nic": 0}
+    return given("nccl", **{**own, **changed})
 
 
 def body(node: FakeMachine) -> list[str]:

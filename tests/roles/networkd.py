@@ -61,7 +61,6 @@ LOG = Path("/run/networkd.log")
 
 
 def start() -> subprocess.Popen[bytes]:
-    """Start systemd-networkd, and wait for the lease."""
     subprocess.run(["sh", "-c", PLACE], check=True)
     time.sleep(1.1)  # whole seconds are compared
     stand_in = Path("/usr/local/sbin/systemctl")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from plugins.module_utils.argument_specs import ARGUMENTS
 from plugins.module_utils.converge import converge
 from plugins.module_utils.roles import ofed
 from tests.roles.apt_node import DOCA, MLNX, AptNode
+from tests.roles.fake import given
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "openpgp"
 FINGERPRINT = "1775AF9104C401000799F1DA1747D561560BDC66"
@@ -19,15 +19,14 @@ KEY = str(FIXTURES / "ed25519.asc")
 def arguments(source: str = "doca", **changed: object) -> dict[str, Any]:
     versions = {"doca": "3.1.0", "mlnx_ofed": "24.10-1.1.4.0", "inbox": "", "keep": ""}
     urls = {"doca": DOCA, "mlnx_ofed": MLNX, "inbox": "", "keep": ""}
-    given = {name: spec.get("default") for name, spec in ARGUMENTS["ofed"].items()}
-    more = {
+    own = {
         "source": source,
         "version": versions[source],
         "repository_url": urls[source],
         "repository_key_url": KEY,
         "repository_key_fingerprint": FINGERPRINT,
     }
-    return {**given, **more, **changed}
+    return given("ofed", **{**own, **changed})
 
 
 def run(node: AptNode, source: str = "doca", **changed: object) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
 from plugins.module_utils.machine import CommandFailed
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 GUID = 0xB8CEF60300A1B2C4
 OTHER = 0x248A070300F0F0F0
@@ -126,27 +125,14 @@ class OpensmNode(FakeMachine):
 
 
 def arguments(**changed: object) -> dict[str, Any]:
-    return {
+    own = {
         "hosts": ["ib01", "ib02"],
         "node": "ib01",
         "rails": [{"pci": "0000:18:00.0"}],
-        "subnet_rails": [0],
         "engines": ["ftree", "updn"],
         "root_guids": ["0xb8cef603000000a1"],
         "partition_keys": ["0x8001", "0x0002", "0xffff"],
         "partitions": ["compute=0x8001, ipoib : ALL=full;"],
-        "qos": False,
-        "polling_timeout_ms": 1000,
-        "polling_retries": 3,
-        "log_max_mb": 100,
         "settings": {"use_ucast_cache": True},
-        "beside": [],
-        **changed,
     }
-
-
-def made(root: str | os.PathLike[str]) -> OpensmNode:
-    """Return a factory node."""
-    node = OpensmNode(root)
-    node.prepare()
-    return node
+    return given("subnet_manager", **{**own, **changed})

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from plugins.module_utils.converge import converge
+from plugins.module_utils.pcie import iommu
 from plugins.module_utils.roles import pcie
 from tests.roles import config_space
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 NIC, GPU = "0000:1a:00.0", "0000:1b:00.0"
 SWITCH = "pci0000:17/0000:17:01.0/0000:18:00.0"
@@ -24,7 +25,6 @@ class Node(FakeMachine):
     """A node of two NUMA nodes, with a NIC and a GPU below one switch of the second one."""
 
     def prepare(self) -> None:
-        """Make it a factory node."""
         self.put("/usr/bin/python3")
         self.put("/sys/devices/system/node/node0/cpulist", "0-3\n")
         self.put("/sys/devices/system/node/node1/cpulist", "4-7\n")
@@ -61,12 +61,10 @@ class Node(FakeMachine):
         self.link("/sys/class/net/ens1", f"/sys/devices/{where}/net/ens1")
 
     def interrupt(self, number: int, affinity: str) -> None:
-        """Have an interrupt of the NIC's."""
         self.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/msi_irqs/{number}", "msix\n")
         self.put(f"/proc/irq/{number}/smp_affinity_list", affinity + "\n")
 
     def affinity(self, number: int) -> str | None:
-        """Return the processors of an interrupt."""
         return self.value(f"/proc/irq/{number}/smp_affinity_list")
 
     def redirect(self, address: str) -> int:
@@ -87,23 +85,13 @@ class Node(FakeMachine):
 
 def made(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
     """Return a factory node of x86-64."""
-    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
-    node = Node(machine.root)  # type: ignore[arg-type]
-    node.prepare()
-    return node
+    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
+    return Node.made(machine.root)
 
 
 def arguments(**changed: object) -> dict[str, Any]:
-    return {
-        "rails": [{"netdev": "ens1", "pci": None, "address": "198.18.0.1/24"}],
-        "max_read_request_bytes": "4096",
-        "acs_redirect": "off",
-        "iommu": "keep",
-        "numa_balancing": "off",
-        "irq_affinity": "local",
-        "cpu_governor": "performance",
-        **changed,
-    }
+    rails = [{"netdev": "ens1", "pci": None, "address": "198.18.0.1/24"}]
+    return given("pcie", **{"rails": rails, "acs_redirect": "off", **changed})
 
 
 def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:
@@ -112,3 +100,8 @@ def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]
 
 def said(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(each["layer"], each["device"], each["setting"]) for each in result["changes"]]
+
+
+DESCRIPTION = "/etc/rdmaprov/pcie.json"
+RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
+PROGRAM = "/usr/local/lib/rdmaprov/pcie"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from plugins.module_utils.converge import converge
+from plugins.module_utils.roles import roce_qos
 from tests.roles.card import Port, Tools
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 UNIT = "rdmaprov-roce-qos@ens1.service"
 CM = "/sys/kernel/config/rdma_cm/rocep24s0/ports/1/"
@@ -19,7 +21,6 @@ class QosNode(FakeMachine):
     """One rail, ens1, on Linux's own driver, in the factory state; `units` by name."""
 
     def prepare(self) -> None:
-        """Make it a factory node."""
         self.nic("ens1", pci="0000:18:00.0", rdma="rocep24s0", index=3)
         self.nic("eno1", pci="0000:01:00.0", index=2)
         for netdev in ("ens1", "eno1"):
@@ -46,7 +47,6 @@ class QosNode(FakeMachine):
 
     @property
     def port(self) -> Port:
-        """Return the rail's registers."""
         return self.tools.ports["ens1"]
 
     def load_cm(self) -> None:
@@ -93,31 +93,31 @@ class QosNode(FakeMachine):
 
 def arguments(**changed: Any) -> dict[str, Any]:
     """Return what the role's task gives with its defaults."""
-    return {
+    own = {
         "kind": "roce",
         "rails": [{"pci": "0000:18:00.0"}],
-        "backend": "auto",
-        "trust": "dscp",
         "dscp_priorities": {"26": 3, "48": 6},
         "pfc_priorities": [3],
-        "global_pause": False,
         "priority_tc": {"3": 3, "6": 6},
         "tc_strict": [6],
         "tc_percent": {"0": 50, "3": 50},
-        "buffer_bytes": {},
-        "priority_buffer": {},
-        "cable_length_m": 7,
         "ecn_priorities": [3],
-        "cnp_dscp": 48,
-        "cnp_priority": 6,
-        "dcqcn": {},
         "tos": 106,
         "nccl_traffic_class": 106,
-        "rdma_cm_mode": "RoCE v2",
-        "force_traffic_class": False,
-        "dcbx": "host",
-        "lldpad": "refuse",
-        "guard_allowed_netdevs": [],
-        "guard_revert_s": 60,
-        **changed,
     }
+    return given("roce_qos", **{**own, **changed})
+
+
+MAP = {dscp: dscp >> 3 for dscp in range(64)}
+
+
+def run(node: QosNode, **changed: Any) -> dict[str, Any]:
+    return converge(node, roce_qos, arguments(**changed), check=False)
+
+
+def settings(result: dict[str, Any]) -> list[str]:
+    return [change["setting"] for change in result["changes"]]
+
+
+def layers(result: dict[str, Any]) -> set[str]:
+    return {change["layer"] for change in result["changes"]}

@@ -1,4 +1,4 @@
-"""Each role on a made-up node: what `test_mutations`, `test_undo` and `test_record` run through."""
+"""Each role on a made-up node, for `test_mutations`, `test_undo` and `test_readings`."""
 
 from __future__ import annotations
 
@@ -81,18 +81,8 @@ def fixture(function: Any, *more: Any) -> Callable[[Path], FakeMachine]:
     return lambda root: function.__wrapped__(FakeMachine(root), *more)
 
 
-def prepared(kind: Any) -> Callable[[Path], FakeMachine]:
-    def make(root: Path) -> FakeMachine:
-        made: FakeMachine = kind(root)
-        made.prepare()  # type: ignore[attr-defined]
-        return made
-
-    return make
-
-
 def vendors_qos(root: Path) -> FakeMachine:
-    node = qos_node.QosNode(root)
-    node.prepare()
+    node = qos_node.QosNode.made(root)
     node.vendor()
     return node
 
@@ -122,14 +112,14 @@ CASES = {
     "hugepages": Case(
         hugepages,
         hugepages_node.arguments(per_numa_node_2m=[512, 100], count_1g=4),
-        prepared(hugepages_node.Node),
+        hugepages_node.Node.made,
         {
             "/free_hugepages": "who uses pages",
             "^/boot/grub/grub.cfg (altered|mode|user|group|link)": "the distribution's, but for "
             "the arguments, which are put back besides",
         },
     ),
-    "limits": Case(limits, limits_node.arguments(), prepared(limits_node.Node)),
+    "limits": Case(limits, limits_node.arguments(), limits_node.Node.made),
     "links of NetworkManager": Case(
         OfManager, {"manager": "auto"}, managed(links_node.with_network_manager)
     ),
@@ -145,16 +135,14 @@ CASES = {
     "ofed": Case(
         ofed,
         ofed_node.arguments(),
-        lambda root: apt_node.made(str(root)),
+        apt_node.AptNode.made,
         {r"rdmaprov-ofed\.asc altered": "text outside the armor is no part of a key"},
     ),
-    "pcie": Case(pcie, pcie_node.arguments(), prepared(pcie_node.Node)),
+    "pcie": Case(pcie, pcie_node.arguments(), pcie_node.Node.made),
     "peermem": Case(peermem, peermem_node.arguments(), lambda root: peer(root)),
-    "roce_qos by dcb": Case(
-        roce_qos, qos_node.arguments(backend="dcb"), prepared(qos_node.QosNode)
-    ),
+    "roce_qos by dcb": Case(roce_qos, qos_node.arguments(backend="dcb"), qos_node.QosNode.made),
     "roce_qos by mlnx_qos": Case(
-        roce_qos, qos_node.arguments(backend="mlnx_qos"), prepared(qos_node.QosNode)
+        roce_qos, qos_node.arguments(backend="mlnx_qos"), qos_node.QosNode.made
     ),
     "roce_qos with the vendor's driver": Case(
         roce_qos, qos_node.arguments(dcqcn={"rp_ai_rate": 10}), vendors_qos
@@ -162,7 +150,7 @@ CASES = {
     "subnet_manager": Case(
         subnet_manager,
         opensm_node.arguments(),
-        opensm_node.made,
+        opensm_node.OpensmNode.made,
         {"^node.masters": "who manages the subnet, which the fabric says"},
     ),
     "torch_runtime in an environment": Case(

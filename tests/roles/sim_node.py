@@ -135,10 +135,8 @@ class SimNode(Machine):
             process.wait()
 
     def signal(self, name: str, number: int) -> None:
-        """Send a signal to the process of a unit."""
         self._processes[name].send_signal(number)
 
     def end(self) -> None:
-        """Kill all processes of the node."""
         for name in [*self._processes]:
             self.kill(name)

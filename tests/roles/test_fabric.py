@@ -6,6 +6,7 @@ import copy
 
 import pytest
 from plugins.module_utils.converge import converge
+from plugins.module_utils.fabric import arp
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import fabric
@@ -25,13 +26,11 @@ from tests.roles.iproute import IpRoute
 
 @pytest.fixture
 def node(machine: FakeMachine) -> FakeMachine:
-    """Provide a node with two rails."""
     return with_two_rails(machine)
 
 
 @pytest.fixture
 def ip(node: FakeMachine) -> IpRoute:
-    """Provide the node's ip."""
     return with_ip(node)
 
 
@@ -52,7 +51,7 @@ def test_rails_get_their_addresses_routes_and_rules(node: FakeMachine, ip: IpRou
         "-4": [(1000, "198.18.0.1", "1000")],
         "-6": [(1001, "fd00:1::1", "1001")],
     }
-    assert [node.value(ARP + name) for name in fabric.SETTINGS] == ["1", "2", "2"]
+    assert [node.value(ARP + name) for name in arp.SETTINGS] == ["1", "2", "2"]
     assert not node.names("/run/rdmaprov/unread/systemd-networkd")
 
 
@@ -75,14 +74,6 @@ def test_second_run_changes_nothing(node: FakeMachine, ip: IpRoute):
     assert (ip.links, ip.routes, ip.rules) == before
 
 
-def test_check_mode_changes_nothing(node: FakeMachine, ip: IpRoute):
-    before = copy.deepcopy((ip.links, ip.up, ip.routes, ip.rules))
-    assert converge(node, fabric, arguments(), check=True)["changed"]
-    assert (ip.links, ip.up, ip.routes, ip.rules) == before
-    assert not node.exists("/etc/systemd/network")
-    assert not node.exists(fabric.OWN_FILE)
-
-
 def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
     apply(node)
     text = node.read(NETWORK_FILE.format("ens1")) or ""
@@ -94,7 +85,7 @@ def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
         "[RoutingPolicyRule]\nFrom=198.18.0.1\nTable=1000\nPriority=1000\n",
     ):
         assert lines in text
-    assert "net/ipv4/conf/ens1/arp_ignore = 1\n" in (node.read(fabric.OWN_FILE) or "")
+    assert "net/ipv4/conf/ens1/arp_ignore = 1\n" in (node.read(arp.OWN_FILE) or "")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +97,7 @@ def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
         ("rule", ("running", "ens1", "rule")),
         ("arp", ("running", "ens1", "arp_ignore")),
         ("file", ("configured", "ens1", "address")),
-        ("sysctl file", ("configured", fabric.OWN_FILE, "content")),
+        ("sysctl file", ("configured", arp.OWN_FILE, "content")),
     ],
 )
 def test_each_layer_is_seen_alone(
@@ -120,7 +111,7 @@ def test_each_layer_is_seen_alone(
         "rule": lambda: ip.rules["-4"].clear(),
         "arp": lambda: node.put(ARP + "arp_ignore", "0\n"),
         "file": lambda: node.remove(NETWORK_FILE.format("ens1")),
-        "sysctl file": lambda: node.remove(fabric.OWN_FILE),
+        "sysctl file": lambda: node.remove(arp.OWN_FILE),
     }[lost]()
     assert settings(apply(node)) == [found]
     assert apply(node) == []
@@ -194,7 +185,7 @@ def test_without_source_routing_nothing_but_addresses_is_set(node: FakeMachine, 
     apply(node, rails=[{**RAILS[0], "gateway": None}, RAILS[1]], source_routing=False)
     assert ip.links["ens2"] == ["fd00:1::1/64"]
     assert (ip.routes, ip.rules) == ({}, {"-4": [], "-6": []})
-    assert not node.exists(fabric.OWN_FILE)
+    assert not node.exists(arp.OWN_FILE)
     assert "Table" not in (node.read(NETWORK_FILE.format("ens1")) or "")
 
 
@@ -221,7 +212,7 @@ def test_change_on_the_way_can_be_taken_back(node: FakeMachine, ip: IpRoute):
         node, fabric, arguments(rails=rails, guard_allowed_netdevs=["eno1"]), check=False
     )
     assert ip.links["eno1"] == ["10.0.2.15/24"]
-    assert not node.exists(fabric.OWN_FILE)  # a boot would have it: only once it is confirmed
+    assert not node.exists(arp.OWN_FILE)  # a boot would have it: only once it is confirmed
     script = node.read(f"/run/rdmaprov/revert/{result['confirm']}") or ""
     assert "sysctl -q -w net/ipv4/conf/eno1/arp_ignore=0" in script
     for line in script.splitlines()[1:]:
@@ -258,7 +249,7 @@ def test_neighbor_tables_grow_now_and_at_boot_and_larger_ones_stay(node: FakeMac
         ("net.ipv4.neigh.default.gc_thresh2", "512", "8192"),
     ]
     assert node.value("/proc/sys/net/ipv4/neigh/default/gc_thresh2") == "8192"
-    lines = (node.read(fabric.OWN_FILE) or "").splitlines()
+    lines = (node.read(arp.OWN_FILE) or "").splitlines()
     assert [line for line in lines if "neigh/" in line] == [
         "net/ipv4/neigh/default/gc_thresh1 = 4096",
         "net/ipv4/neigh/default/gc_thresh2 = 8192",
@@ -272,7 +263,7 @@ def test_neighbor_tables_are_set_without_source_routing(node: FakeMachine):
     neighbors(node, 128, 512, 1024)
     rails = [{"netdev": "ens1", "address": "198.18.0.1/24"}]
     apply(node, neighbor_entries=512, rails=rails, source_routing=False)
-    assert "arp_ignore" not in (node.read(fabric.OWN_FILE) or "")
+    assert "arp_ignore" not in (node.read(arp.OWN_FILE) or "")
     assert node.value("/proc/sys/net/ipv4/neigh/default/gc_thresh3") == "2048"
 
 
@@ -284,3 +275,26 @@ def test_later_file_that_makes_a_neighbor_table_smaller_is_refused(node: FakeMac
         converge(node, fabric, arguments(neighbor_entries=4096), check=True)
     node.put("/etc/sysctl.d/95-site.conf", "net.ipv4.neigh.default.gc_thresh3 = 65536\n")
     converge(node, fabric, arguments(neighbor_entries=4096), check=True)
+
+
+def test_parents_of_a_vlan_come_up_before_it(machine: FakeMachine):
+    """The kernel refuses a VLAN whose parent is down."""
+    node, ip = with_two_rails(machine), with_ip(machine)
+    for above, below in (("ens1", "eno8"), ("eno8", "eno9")):
+        node.nic(below, index=int(below[-1]))
+        node.put(f"/sys/class/net/{above}/uevent", "DEVTYPE=vlan\n")
+        node.put(f"/sys/class/net/{above}/lower_{below}/ifindex", "9\n")
+        ip.links[below], ip.up[below] = [], False
+    changes = apply(node)
+    found = [each["device"] for each in changes if each["setting"] == "link"]
+    assert found == ["eno9", "eno8", "ens1"]
+    assert [ip.up[each] for each in found] == [True, True, True]
+
+
+def test_parent_that_is_up_is_left_alone(machine: FakeMachine):
+    node, ip = with_two_rails(machine), with_ip(machine)
+    node.nic("eno9", index=9)
+    node.put("/sys/class/net/ens1/uevent", "DEVTYPE=vlan\n")
+    node.put("/sys/class/net/ens1/lower_eno9/ifindex", "9\n")
+    ip.links["eno9"], ip.up["eno9"] = [], True
+    assert [each["device"] for each in apply(node) if each["setting"] == "link"] == ["ens1"]

@@ -18,13 +18,11 @@ from tests.roles.iproute import IpRoute
 
 @pytest.fixture
 def node(machine: FakeMachine) -> FakeMachine:
-    """Provide a node with two rails."""
     return with_two_rails(machine)
 
 
 @pytest.fixture
 def ip(node: FakeMachine) -> IpRoute:
-    """Provide the node's ip."""
     return with_ip(node)
 
 

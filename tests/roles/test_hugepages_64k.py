@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
-from tests.roles.hugepages_node import CFG, OF_64K, SMALL, UNIT, Node, factory_node, run
+from tests.roles.hugepages_node import CFG, OF_64K, SMALL, UNIT, Node, run
 
 MIDDLE, LARGEST = OF_64K
 
 
 @pytest.fixture
 def node(machine: FakeMachine) -> Node:
-    made = factory_node(machine)
+    made = Node.made(machine.root)
     made.have_64k_pages()
     return made
 
@@ -73,7 +73,7 @@ def test_sysctl_sets_pages_of_the_kernels_default_size(node: Node):
 
 
 def test_kernel_with_memory_pages_of_4k_lacks_them(machine: FakeMachine):
-    small = factory_node(machine)
+    small = Node.made(machine.root)
     with pytest.raises(Refused, match="there are no 512 MiB pages here"):
         run(small, count_512m=1)
     with pytest.raises(Refused, match="there are no 16 GiB pages here"):

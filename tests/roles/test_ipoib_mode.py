@@ -13,7 +13,7 @@ from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Plan, Refused
 from plugins.module_utils.rails import Rail
 from plugins.module_utils.roles import mtu
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 from tests.roles.links_node import (
     apply,
     with_ifupdown,
@@ -155,18 +155,9 @@ def test_older_systemd_is_refused(node: FakeMachine):
 
 
 def mtu_arguments(**changed: object) -> dict[str, Any]:
-    return {
-        "kind": "infiniband",
-        "ipoib": True,
-        "ipoib_mode": "connected",
-        "rails": [{"netdev": "ens1"}],
-        "mtu_bytes": 65520,
-        "rdma_bytes": 4096,
-        "link_manager": "ifupdown",
-        "guard_allowed_netdevs": [],
-        "guard_revert_s": 60,
-        **changed,
-    }
+    ipoib = {"kind": "infiniband", "ipoib_mode": "connected", "rails": [{"netdev": "ens1"}]}
+    sizes = {"mtu_bytes": 65520, "rdma_bytes": 4096}
+    return given("mtu", **{**ipoib, **sizes, "link_manager": "ifupdown", **changed})
 
 
 def test_mtu_of_the_mode_to_come_is_planned_with_it(node: FakeMachine):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from plugins.module_utils import sysctl
 from plugins.module_utils.converge import converge
+from plugins.module_utils.limits import slurm
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import limits
@@ -15,9 +17,7 @@ from tests.roles.limits_node import DROP_IN, FACTORY, LOGINS, SWAPPINESS, SYSCTL
 
 @pytest.fixture
 def node(machine: FakeMachine) -> Node:
-    made = Node(machine.root)  # type: ignore[arg-type]
-    made.prepare()
-    return made
+    return Node.made(machine.root)
 
 
 def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -44,12 +44,6 @@ def test_factory_node_gets_its_limits(node: Node):
     assert "prlimit --pid=7 --memlock=unlimited:unlimited" in node.ran
     assert not [line for line in node.ran if "restart" in line]
     assert not converge(node, limits, arguments(), check=False)["changed"]
-
-
-def test_check_mode_changes_nothing(node: Node):
-    assert converge(node, limits, arguments(), check=True)["changed"]
-    assert node.value(SWAPPINESS) == "60"
-    assert not any(node.exists(path) for path in (SYSCTL, LOGINS, DROP_IN))
 
 
 def test_number_of_kib_is_bytes_for_systemd_and_the_kernel(node: Node):
@@ -139,3 +133,109 @@ def test_value_that_the_kernel_refuses_is_not_written_for_a_boot(node: Node):
     with pytest.raises(NodeError, match="swappiness does not take 900"):
         converge(node, limits, arguments(sysctl={"vm.swappiness": 900}), check=False)
     assert not node.exists(SYSCTL)
+
+
+def test_later_file_that_undoes_a_setting_at_boot_is_refused(node: Node):
+    node.put("/usr/lib/sysctl.d/zz-tuned.conf", "# tuned\n-vm.swappiness=60\n")
+    with pytest.raises(Refused, match=r"^/usr/lib/sysctl.d/zz-tuned.conf:2: sets vm.swappiness"):
+        converge(node, limits, arguments(), check=False)
+    node.put("/etc/sysctl.d/zz-tuned.conf", "")  # hides it
+    assert converge(node, limits, arguments(), check=False)["changed"]
+
+
+def test_earlier_file_does_not_count(node: Node):
+    node.put("/etc/sysctl.conf", "vm.swappiness = 60\n")
+    node.link("/etc/sysctl.d/99-sysctl.conf", "/etc/sysctl.conf")
+    assert sysctl.at_boot(node)[SWAPPINESS].value == "60"
+    converge(node, limits, arguments(), check=False)
+    assert sysctl.at_boot(node)[SWAPPINESS].file == SYSCTL
+
+
+def test_name_of_a_setting_may_have_dots_within():
+    path = "/proc/sys/net/ipv4/conf/eth0.100/forwarding"
+    assert sysctl.path_of("net.ipv4.conf.eth0/100.forwarding") == path
+    assert sysctl.path_of("net/ipv4/conf/eth0.100/forwarding") == path
+
+
+def test_logins_without_pam_limits_are_refused(node: Node):
+    node.put("/etc/pam.d/common-session", "session required pam_unix.so\n# session x pam_limits.so")
+    with pytest.raises(Refused, match=r"/etc/pam.d/sshd does not load pam_limits"):
+        converge(node, limits, arguments(), check=True)
+
+
+def test_stack_of_red_hat_is_followed(node: Node):
+    node.put("/etc/pam.d/sshd", "session    include      password-auth\n")
+    node.put("/etc/pam.d/password-auth", "session     required      pam_limits.so\n")
+    assert converge(node, limits, arguments(), check=True)["changed"]
+
+
+def test_later_line_for_the_same_logins_is_refused(node: Node):
+    other = "/etc/security/limits.d/zz-baseline.conf"
+    node.put(other, "alice - memlock 64\n* - memlock 64\n")
+    with pytest.raises(Refused, match=rf"{other}:2: memlock of \* is 64, expected unlimited"):
+        converge(node, limits, arguments(), check=False)
+    node.put(other, "* - memlock infinity\n")
+    assert converge(node, limits, arguments(), check=False)["changed"]
+
+
+def test_slurm_conf_is_read_where_slurmd_is_installed(node: Node):
+    node.put("/etc/slurm/slurm.conf", "ClusterName=a\n")
+    assert converge(node, limits, arguments(), check=True)["warnings"] == []
+    node.programs["systemctl show"] = lambda _: (
+        "MainPID=0\nLimitMEMLOCK=infinity\nLimitMEMLOCKSoft=infinity\nId=slurmd.service\n"
+        "DropInPaths=\nLoadState=loaded\nNeedDaemonReload=no\n"
+    )
+    said = converge(node, limits, arguments(), check=True)["warnings"]
+    assert len(said) == 1
+    assert "PropagateResourceLimitsExcept=MEMLOCK" in said[0]
+    assert node.read("/etc/slurm/slurm.conf") == "ClusterName=a\n"
+
+
+CONF, CACHE = "/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"
+SAID = "jobs get the memlock limit of the shell that submits them"
+
+
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        ("", True),
+        ("PropagateResourceLimits=ALL\n", True),
+        ("PropagateResourceLimits=NONE\n", False),
+        ("PropagateResourceLimits=STACK,NOFILE\n", False),
+        ("PropagateResourceLimits=RLIMIT_MEMLOCK\n", True),
+        ("PropagateResourceLimitsExcept=MEMLOCK\n", False),
+        ('PropagateResourceLimitsExcept="CORE, MEMLOCK"\n', False),
+        ('PropagateResourceLimits = "STACK MEMLOCK"\n', True),
+        ("propagateresourcelimitsexcept=ALL\n", False),
+        ("PropagateResourceLimitsExcept=NONE\n", True),
+        ("PropagateResourceLimitsExcept=STACK,MEMLOCK # jobs\n", False),
+        ("#PropagateResourceLimitsExcept=MEMLOCK\n", True),
+        ("PropagateResourceLimitsExcept=NOFILE\nPropagateResourceLimits=NONE\n", True),
+        ("PropagateResourceLimitsExcept=\\\nMEMLOCK\n", False),
+    ],
+)
+def test_settings(machine: FakeMachine, text, warns):
+    machine.put(CONF, text)
+    assert [SAID in each for each in slurm.warnings(machine)] == [True] * warns
+
+
+def test_included_file_counts(machine: FakeMachine):
+    machine.put(CONF, "Include limits.conf\n")
+    assert slurm.warnings(machine)
+    machine.put("/etc/slurm/limits.conf", "PropagateResourceLimitsExcept=MEMLOCK\n")
+    assert slurm.warnings(machine) == []
+
+
+def test_file_that_includes_itself_ends(machine: FakeMachine):
+    machine.put(CONF, "Include slurm.conf\n")
+    assert len(slurm.warnings(machine)) == 1
+
+
+def test_fetched_configuration_counts_before_the_file(machine: FakeMachine):
+    machine.put(CONF, "PropagateResourceLimitsExcept=MEMLOCK\n")
+    machine.put(CACHE, "ClusterName=a\n")
+    assert [each.partition(":")[0] for each in slurm.warnings(machine)] == [CACHE]
+
+
+def test_node_without_slurm_conf_has_no_warning(machine: FakeMachine):
+    assert slurm.warnings(machine) == []

@@ -10,7 +10,7 @@ from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.rails import find
 from plugins.module_utils.roles import mtu
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 DROP_IN = "/etc/systemd/network/20-rdmaprov-ens1.network.d/rdmaprov-mtu.conf"
 
@@ -42,18 +42,8 @@ def node(machine: FakeMachine) -> FakeMachine:
 
 
 def arguments(**changed: object) -> dict[str, object]:
-    return {
-        "kind": "roce",
-        "ipoib": True,
-        "rails": [{"pci": "0000:18:00.0"}],
-        "mtu_bytes": 4200,
-        "rdma_bytes": 4096,
-        "ipoib_mode": "keep",
-        "link_manager": "auto",
-        "guard_allowed_netdevs": [],
-        "guard_revert_s": 60,
-        **changed,
-    }
+    own = {"kind": "roce", "rails": [{"pci": "0000:18:00.0"}], "mtu_bytes": 4200}
+    return given("mtu", **{**own, "rdma_bytes": 4096, **changed})
 
 
 def test_without_ipoib_the_rdma_mtu_alone_is_verified(node: FakeMachine):
@@ -86,12 +76,6 @@ def test_rail_gets_its_mtu_now_and_at_boot(node: FakeMachine):
     assert "[Link]\nMTUBytes=4200\n" in (node.read(DROP_IN) or "")
     assert "networkctl reload" in node.ran
     assert not converge(node, mtu, arguments(), check=False)["changed"]
-
-
-def test_check_mode_changes_nothing(node: FakeMachine):
-    assert converge(node, mtu, arguments(), check=True)["changed"]
-    assert node.value("/sys/class/net/ens1/mtu") == "1500"
-    assert node.read(DROP_IN) is None
 
 
 @pytest.mark.parametrize("lost", ["running", "configured"])

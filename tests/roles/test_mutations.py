@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import Machine
 from plugins.module_utils.probed import PROTOCOL
 from plugins.module_utils.roles import ORDER, pcie
@@ -70,6 +71,15 @@ def test_each_change_is_seen(case: Case, tmp_path: Path, monkeypatch: pytest.Mon
     assert is_right(case, node)  # so each was undone, and was seen alone
     assert len(found) >= case.least
     assert "\n".join(missed) == ""
+
+
+def test_check_mode_changes_nothing(case: Case, tmp_path: Path):
+    node = case.node(tmp_path / "node")
+    before = mutations.files(node), mutations.plain(node)
+    assert converge(node, case.role, case.arguments, check=True)["changed"]
+    files = mutations.files(node)
+    files.pop("/run/rdmaprov/rdma_cm.lock", None)  # who reads the modes of RDMA CM holds it
+    assert (files, mutations.plain(node)) == before
 
 
 def test_each_role_is_altered():

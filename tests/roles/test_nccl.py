@@ -20,7 +20,6 @@ from rdmaprov.contract import nccl as contract
 
 @pytest.fixture
 def node(machine: FakeMachine) -> FakeMachine:
-    """Provide a node with two rails."""
     return two_rails(machine)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.nic_firmware import means, parse
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import mlx5
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 from tests.roles.firmware_texts import query_text
 
 PCI = "0000:18:00.0"
@@ -42,17 +43,7 @@ def node(machine: FakeMachine) -> FakeMachine:
 
 
 def arguments(**changed: object) -> dict[str, object]:
-    return {
-        "rails": [{"pci": PCI}],
-        "kind": "roce",
-        "module_parameters": {},
-        "initramfs": "auto",
-        "reload": "never",
-        "firmware_settings": {},
-        "firmware_profiles": [],
-        "firmware_version": "",
-        **changed,
-    }
+    return given("mlx5", **{"kind": "roce", "rails": [{"pci": PCI}], **changed})
 
 
 def test_settings_are_set_together_and_a_reboot_is_due(node: FakeMachine):
@@ -302,3 +293,55 @@ def test_locked_kernel_is_said_where_the_tool_reaches_no_card(machine: FakeMachi
     node.remove("/sys/kernel/security/lockdown")
     with pytest.raises(NodeError, match="Failed to open"):
         converge(node, mlx5, given, check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "current", "next_boot"),
+    [
+        ("connectx5-extended", "ADVANCED_PCI_SETTINGS", "True(1)", "True(1)"),
+        ("connectx5-extended", "MEMIC_BAR_SIZE", "0", "0"),
+        ("connectx4-extended", "MEMIC_SIZE_LIMIT", "_256KB(1)", "DISABLED(0)"),
+        ("connectx4-next-boot", "SRIOV_EN", "", "False(0)"),
+        ("connectx5-set", "UCTX_EN", "", "False(0)"),
+        ("gid-routing", "SRIOV_IB_ROUTING_MODE_P1", "GID(1)", "GID(0)"),
+        ("wide", "NUM_OF_VFS", "16", "8"),
+        ("wide", "PCI_WR_ORDERING", "per_mkey(0)", "force_relax(1)"),
+    ],
+)
+def test_settings_are_read_by_the_header(name: str, setting: str, current: str, next_boot: str):
+    found = parse(query_text(name))[setting]
+    assert (found.current, found.next_boot) == (current, next_boot)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("connectx5-extended", 5), ("connectx4-next-boot", 9), ("wide", 5), ("no-device", 0)],
+)
+def test_no_other_line_is_a_setting(name: str, count: int):
+    assert len(parse(query_text(name))) == count
+
+
+def test_read_only_settings_are_marked():
+    found = parse(query_text("wide"))
+    assert [name for name in found if found[name].read_only] == [
+        "HOST_CHAINING_DESCRIPTORS",
+        "ROCE_CONTROL",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted", "same"),
+    [
+        ("True(1)", True, True),
+        ("True(1)", "1", True),
+        ("False(0)", True, False),
+        ("ETH(2)", "eth", True),
+        ("ETH(2)", 2, True),
+        ("ETH(2)", 1, False),
+        ("_256KB(1)", "_256KB", True),
+        ("16", "0x10", True),
+        ("1", True, True),
+    ],
+)
+def test_values_are_compared_by_meaning(shown: str, wanted: object, same: bool):
+    assert means(shown, wanted) is same

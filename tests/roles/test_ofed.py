@@ -11,13 +11,13 @@ from plugins.module_utils.converge import converge
 from plugins.module_utils.packages.apt import Apt
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import ofed
-from tests.roles.apt_node import DOCA, KERNEL, KERNEL_DKMS, AptNode, made
+from tests.roles.apt_node import DOCA, KERNEL, KERNEL_DKMS, AptNode
 from tests.roles.ofed_node import KEY, STALE, arguments, devices, run
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> AptNode:
-    return made(str(tmp_path / "node"))
+    return AptNode.made(tmp_path / "node")
 
 
 def test_factory_node_gets_the_vendors_drivers(node: AptNode):
@@ -39,14 +39,6 @@ def test_factory_node_gets_the_vendors_drivers(node: AptNode):
     assert node.said("update-initramfs -u -k", KERNEL)
     assert not node.exists(STALE)
     assert not run(node)["changed"]
-
-
-def test_check_mode_on_a_bare_node_changes_nothing(node: AptNode):
-    before = dict(node.packages)
-    assert converge(node, ofed, arguments(), check=True)["changed"]
-    assert node.packages == before
-    assert not node.exists(Apt.repository_file)
-    assert not node.exists("/var/lib/rdmaprov")
 
 
 def test_factory_node_has_the_kernels_own_drivers(node: AptNode):

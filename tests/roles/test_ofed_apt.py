@@ -62,7 +62,6 @@ class AptRoot(Machine):
     """A root of this machine's apt and dpkg; nothing outside of it is changed."""
 
     def run(self, argv: list[str], stdin: str = "", timeout_s: int = 600) -> str:
-        """Run a program on the root."""
         dpkg = [f"--root={self.root}", "--force-script-chrootless"]
         apt = [f"Dir={self.root}", f"Dir::State::status={self.root}/var/lib/dpkg/status"]
         apt += ["APT::Sandbox::User=root", *(f"Dpkg::Options::={each}" for each in dpkg)]

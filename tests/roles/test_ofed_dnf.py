@@ -63,7 +63,6 @@ class Installroot(Machine):
     repository: Path
 
     def run(self, argv: list[str], stdin: str = "", timeout_s: int = 600) -> str:
-        """Run a program on the root."""
         more = {
             "dnf": [
                 f"--installroot={self.root}",

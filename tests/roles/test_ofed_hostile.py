@@ -47,7 +47,6 @@ class Endless(http.server.BaseHTTPRequestHandler):
     """Sends bytes until nobody reads them."""
 
     def do_GET(self) -> None:
-        """Answer."""
         self.send_response(200)
         self.end_headers()
         try:

@@ -9,13 +9,13 @@ from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import ofed
-from tests.roles.apt_node import KERNEL, KERNEL_DKMS, AptNode, made
+from tests.roles.apt_node import KERNEL, KERNEL_DKMS, AptNode
 from tests.roles.ofed_node import STALE, arguments, devices, run
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> AptNode:
-    return made(str(tmp_path / "node"))
+    return AptNode.made(tmp_path / "node")
 
 
 def test_kernel_that_dkms_cannot_compile_for_is_told(node: AptNode):

@@ -16,7 +16,7 @@ from plugins.module_utils.ofed.vendor_repository import CANDIDATE_KEY
 from plugins.module_utils.packages.apt import Apt
 from plugins.module_utils.plan import Refused
 from tests.roles import apt_node
-from tests.roles.apt_node import MLNX, AptNode, made
+from tests.roles.apt_node import MLNX, AptNode
 from tests.roles.ofed_node import FINGERPRINT, FIXTURES, devices, run
 
 RSA2048 = "3A29178F15D862277467410996CBD0A3AB0F0E84"  # of rsa2048.asc
@@ -24,7 +24,7 @@ RSA2048 = "3A29178F15D862277467410996CBD0A3AB0F0E84"  # of rsa2048.asc
 
 @pytest.fixture
 def node(tmp_path: Path) -> AptNode:
-    return made(str(tmp_path / "node"))
+    return AptNode.made(tmp_path / "node")
 
 
 def test_version_that_the_repository_lacks_is_refused_before_anything(node: AptNode):

@@ -11,16 +11,19 @@ from plugins.module_utils import pci
 from plugins.module_utils.converge import converge
 from plugins.module_utils.pcie.interrupts import processors
 from plugins.module_utils.roles import pcie
+from tests.roles import config_space
 from tests.roles.fake import FakeMachine
-from tests.roles.pcie_files import DESCRIPTION, PROGRAM, RULE
 from tests.roles.pcie_node import (
     BALANCING,
+    DESCRIPTION,
     GOVERNOR,
     GPU,
     GPU_PORT,
     LINK,
     NIC,
     NIC_PORT,
+    PROGRAM,
+    RULE,
     SWITCH,
     UNIT,
     Node,
@@ -72,12 +75,6 @@ def test_result_does_not_tell_ansible_that_the_task_was_skipped(node: Node):
 def test_port_at_the_root_keeps_its_redirects(node: Node):
     run(node)
     assert node.redirect("0000:17:01.0") == 0x1D
-
-
-def test_check_mode_changes_nothing(node: Node):
-    assert run(node, check=True)["changed"]
-    assert (node.value(BALANCING), node.affinity(40)) == ("1", "0-7")
-    assert not any(node.exists(path) for path in (DESCRIPTION, UNIT, RULE, PROGRAM))
 
 
 @pytest.mark.parametrize(
@@ -180,3 +177,47 @@ def test_numa_balancing_between_tiers_is_on(node: Node):
 def test_lists_of_processors():
     assert processors("0-2,8\n") == {0, 1, 2, 8}
     assert processors("") == set()
+
+
+OTHER_PORT, OTHER = "0000:19:08.0", "0000:1c:00.0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "vendor"), [("0x030200", "0x10de"), ("0x120000", "0x1002"), ("0x010802", "0x144d")]
+)
+def test_redirects_between_a_gpu_and_another_peer_are_off(node: Node, kind: str, vendor: str):
+    """Another GPU, or an NVMe drive, below the switch of a GPU; the rail's NIC is elsewhere."""
+    node.remove(f"/sys/bus/pci/devices/{NIC}")
+    config_space.put(node, f"{SWITCH}/{OTHER_PORT}", config_space.made_up(acs=0x1D))
+    space = config_space.made_up()
+    where = f"{SWITCH}/{OTHER_PORT}/{OTHER}"
+    config_space.put(node, where, space, vendor=vendor, **{"class": kind})
+    node.put("/sys/class/net/ens2/mtu", "1500\n")
+    rails = [{"netdev": "ens2", "pci": None, "address": "198.18.0.1/24"}]
+    run(node, rails=rails)
+    assert (node.redirect(GPU_PORT), node.redirect(OTHER_PORT)) == (0x11, 0x11)
+    assert node.redirect(NIC_PORT) == 0x1D
+    assert not run(node, rails=rails)["changed"]
+
+
+def test_other_device_below_the_switch_keeps_its_redirect(node: Node):
+    config_space.put(node, f"{SWITCH}/{OTHER_PORT}", config_space.made_up(acs=0x1D))
+    where = f"{SWITCH}/{OTHER_PORT}/{OTHER}"
+    config_space.put(node, where, config_space.made_up(), vendor="0x1000", **{"class": "0x010700"})
+    run(node)
+    assert node.redirect(OTHER_PORT) == 0x1D
+
+
+@pytest.mark.parametrize(
+    ("mode", "acs", "warns"),
+    [
+        ("DMA-FQ", "off", True),
+        ("DMA", "off", True),
+        ("identity", "off", False),
+        ("DMA-FQ", "keep", False),
+    ],
+)
+def test_iommu_that_translates_is_warned_of(node: Node, mode: str, acs: str, *, warns: bool):
+    node.put(f"/sys/bus/pci/devices/{GPU}/iommu_group/type", mode + "\n")
+    said = run(node, acs_redirect=acs, check=True)["warnings"]
+    assert [f"the IOMMU translates for {GPU} ({mode}" in each for each in said] == [True] * warns

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
 
 import pytest
-from plugins.module_utils.machine import own
+from plugins.module_utils import replaced
+from plugins.module_utils.machine import Machine, NodeError, own
 from plugins.module_utils.plan import Plan, carry_out
+from plugins.module_utils.replaced import MOST_CHANGES, STORE, Replaced, name_of
 from tests.roles.fake import FakeMachine
 
 PATH = "/etc/rdmaprov.conf"
@@ -70,3 +73,108 @@ def test_directory_that_hands_its_group_on_does_not_keep_a_file_from_root(machin
     carry_out(planned(machine), lambda: planned(machine))
     assert machine.access(PATH) == own(0o600)
     assert directory.stat().st_mode & stat.S_ISGID
+
+
+FILE = "/etc/security/limits.conf"
+
+
+@pytest.fixture
+def root_of(tmp_path: Path) -> Path:
+    (tmp_path / "etc/security").mkdir(parents=True)
+    (tmp_path / FILE[1:]).write_bytes(b"caf\xe9\r\n")
+    (tmp_path / FILE[1:]).chmod(0o640)
+    return tmp_path
+
+
+def changed(root: Path, change: str = "20261127-100000-apply", role: str = "limits") -> Machine:
+    machine = Machine(str(root))
+    machine.keep = Replaced(Machine(str(root)), change, role).keep
+    return machine
+
+
+def kept(root: Path, change: str = "20261127-100000-apply") -> list[dict[str, object]]:
+    return json.loads((root / STORE[1:] / change / "index.json").read_text())["files"]  # type: ignore[no-any-return]
+
+
+def content(root: Path, entry: dict[str, object]) -> bytes:
+    return (root / STORE[1:] / "20261127-100000-apply" / str(entry["content"])).read_bytes()
+
+
+def test_file_is_kept_byte_by_byte_with_owner_and_mode(root_of: Path):
+    changed(root_of).write(FILE, "new\n")
+    (entry,) = kept(root_of)
+    assert content(root_of, entry) == b"caf\xe9\r\n"
+    assert (entry["kind"], entry["mode"], entry["user"]) == ("file", 0o640, os.geteuid())
+    assert (entry["role"], entry["path"]) == ("limits", FILE)
+
+
+def test_copies_are_root_s_alone(root_of: Path):
+    changed(root_of).write(FILE, "new\n")
+    store = root_of / STORE[1:]
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in store.rglob("*") if path.is_file()}
+    assert modes == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (store, *store.iterdir())} == {0o700}
+
+
+def test_first_content_stays_and_the_last_digest_counts(root_of: Path):
+    machine = changed(root_of)
+    machine.write(FILE, "one\n")
+    machine.write(FILE, "two\n")
+    first = kept(root_of)
+    assert content(root_of, first[0]) == b"caf\xe9\r\n"
+    machine.remove(FILE)
+    assert [entry["after"] for entry in kept(root_of)] == [""]
+    assert first[0]["after"] != ""
+
+
+def test_what_was_absent_or_a_link_is_kept_as_that(root_of: Path):
+    (root_of / "etc/link").symlink_to("security/limits.conf")
+    machine = changed(root_of)
+    machine.write("/etc/link", "x")
+    machine.write("/etc/new", "x")
+    machine.remove("/etc/never-there")
+    link, absent = kept(root_of)
+    assert (link["kind"], link["target"]) == ("link", "security/limits.conf")
+    assert (absent["kind"], absent["path"]) == ("absent", "/etc/new")
+
+
+def test_what_a_boot_makes_anew_is_not_kept(root_of: Path):
+    changed(root_of).write("/run/rdmaprov/x", "x")
+    assert not (root_of / STORE[1:]).exists()
+
+
+def test_last_ten_changes_are_kept(root_of: Path):
+    for number in range(MOST_CHANGES + 3):
+        changed(root_of, f"run-{number:02}").write(FILE, f"{number}\n")
+        os.utime(root_of / STORE[1:] / f"run-{number:02}", (number, number))
+    names = sorted(path.name for path in (root_of / STORE[1:]).iterdir())
+    assert names == [f"run-{number:02}" for number in range(3, MOST_CHANGES + 3)]
+
+
+def test_copies_have_a_limit_and_the_oldest_go_first(
+    root_of: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(replaced, "MOST_BYTES", 3000)
+    changed(root_of, "old").write("/etc/a", "a" * 2000)
+    changed(root_of, "old").write("/etc/a", "b")
+    changed(root_of, "mid").write("/etc/b", "b" * 2000)
+    changed(root_of, "mid2").write("/etc/b", "c")
+    changed(root_of, "new").write("/etc/c", "d" * 4000)
+    changed(root_of, "newest").write("/etc/c", "e")
+    assert kept(root_of, "newest")[0]["content"] is None
+    total = sum(path.stat().st_size for path in (root_of / STORE[1:]).rglob("*") if path.is_file())
+    assert total <= 3000 + 1000  # the lists themselves are small
+
+
+def test_nothing_is_replaced_that_cannot_be_kept(root_of: Path):
+    (root_of / "var").mkdir()
+    (root_of / "var/lib").write_text("no directory\n")
+    with pytest.raises(NodeError):
+        changed(root_of).write(FILE, "new\n")
+    assert (root_of / FILE[1:]).read_bytes() == b"caf\xe9\r\n"
+
+
+@pytest.mark.parametrize("run", ["", "/runs/../..", "/x/a b", "/x/" + "a" * 200])
+def test_name_of_a_run_makes_no_path(run: str):
+    assert name_of({"holder": {"run": run}}).endswith("-ansible")
+    assert name_of({"holder": {"run": "/w/runs/20261127-1-apply"}}) == "20261127-1-apply"

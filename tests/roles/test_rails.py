@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from plugins.module_utils.converge import converge
+from plugins.module_utils.fabric import fit
 from plugins.module_utils.machine import NodeError
+from plugins.module_utils.pcie import apply, boot
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.rails import Rail, find, rdma_of
-from plugins.module_utils.roles import fabric
+from plugins.module_utils.roles import fabric, mtu, nccl
+from tests.roles import config_space, nccl_node, pcie_node
+from tests.roles.fabric_node import arguments as fabric_arguments
 from tests.roles.fake import FakeMachine
 
 PCI = "0000:18:00.0"
@@ -113,7 +119,7 @@ def node(machine: FakeMachine) -> FakeMachine:
 def require(node: FakeMachine, **described: object) -> None:
     rails = [Rail(0, "ens1", "mlx5_0", PCI, "", "")]
     known = {"kind": "roce", "memory_bytes": 2 << 40, "numa_nodes": 2, "gpu_count": 2}
-    fabric.require(node, rails, {**known, **described})
+    fit.require(node, rails, {**known, **described})
 
 
 def test_node_that_fits_is_let_through(node: FakeMachine):
@@ -151,3 +157,68 @@ def test_memory_that_cannot_be_told_is_an_error(node: FakeMachine):
     node.put("/proc/meminfo", "")
     with pytest.raises(NodeError, match="memory is not known"):
         require(node)
+
+
+RAILS = [{"rdma": "mlx5_0"}, {"rdma": "mlx5_1"}]
+KIND = {"kind": "infiniband", "rails": RAILS}
+
+
+@pytest.fixture
+def by_rdma(machine: FakeMachine) -> FakeMachine:
+    for index, name in enumerate(("mlx5_0", "mlx5_1")):
+        place = f"/sys/devices/pci0000:00/0000:0{index + 3}:00.0"
+        machine.put(f"{place}/infiniband/{name}/ports/1/link_layer", "InfiniBand\n")
+        machine.link(f"{place}/infiniband/{name}/device", place)
+        machine.link(f"/sys/bus/pci/devices/0000:0{index + 3}:00.0", place)
+        machine.link(f"/sys/class/infiniband/{name}", f"{place}/infiniband/{name}")
+    machine.nic("eno1", "0000:01:00.0")
+    machine.programs["ibv_devinfo"] = "active_mtu:\t\t4096 (5)\n"
+    return machine
+
+
+def test_fabric_and_mtu_need_no_network_device(by_rdma: FakeMachine):
+    wanted = fabric_arguments(**KIND, ipoib=False)
+    assert not converge(by_rdma, fabric, wanted, check=False)["changed"]
+    assert not converge(by_rdma, mtu, {**wanted, "rdma_bytes": 4096}, check=False)["changed"]
+
+
+@pytest.mark.parametrize("role", [fabric, mtu])
+def test_ipoib_needs_one(by_rdma: FakeMachine, role):
+    wanted = {**fabric_arguments(**KIND, ipoib=True), "mtu_bytes": 2044}
+    with pytest.raises(NotYet, match="rail 0: mlx5_0 has no network device; is ib_ipoib loaded"):
+        converge(by_rdma, role, wanted, check=False)
+
+
+def test_nccl_takes_their_names(by_rdma: FakeMachine):
+    wanted = nccl_node.arguments(**KIND, ib_tc=0)
+    assert not converge(by_rdma, nccl, wanted, check=False)["warnings"]
+    assert "NCCL_IB_HCA==mlx5_0,mlx5_1" in nccl_node.body(by_rdma)
+
+
+def test_name_that_another_card_could_get_is_warned_of(by_rdma: FakeMachine):
+    by_rdma.put("/sys/class/infiniband/mlx5_2/ports/1/link_layer", "Ethernet\n")
+    found = converge(by_rdma, nccl, nccl_node.arguments(**KIND, ib_tc=0), check=False)["warnings"]
+    assert [text for text in found if "fabric_rails: the kernel counts mlx5_0, mlx5_1" in text]
+    by_pci = [{"pci": "0000:03:00.0"}, {"pci": "0000:04:00.0"}]
+    wanted = nccl_node.arguments(kind="infiniband", ib_tc=0, rails=by_pci)
+    assert not converge(by_rdma, nccl, wanted, check=False)["warnings"]
+
+
+def test_pcie_of_the_card_is_set_now_and_at_each_boot(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    by_rdma = pcie_node.made(machine, monkeypatch)
+    by_rdma.remove("/sys/class/net/ens1")
+    place = by_rdma.real(f"/sys/bus/pci/devices/{pcie_node.NIC}")
+    by_rdma.put(f"{place}/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n")
+    by_rdma.link(f"{place}/infiniband/mlx5_0/device", place)
+    by_rdma.link("/sys/class/infiniband/mlx5_0", f"{place}/infiniband/mlx5_0")
+    rails = RAILS[:1]
+    done = pcie_node.said(pcie_node.run(by_rdma, rails=rails))
+    assert ("running", f"mlx5_0 {pcie_node.NIC}", "MaxReadReq") in done
+    assert not pcie_node.run(by_rdma, rails=rails)["changed"]
+    described = json.loads(by_rdma.read(boot.DESCRIPTION) or "")
+    assert described["rails"] == rails
+    assert 'SUBSYSTEM=="net|infiniband"' in (by_rdma.read(boot.RULE) or "")
+    config_space.put(by_rdma, place.removeprefix("/sys/devices/"), config_space.made_up(512))
+    assert "MaxReadReq" in apply.main(by_rdma, boot.DESCRIPTION)

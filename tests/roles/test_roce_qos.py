@@ -6,18 +6,27 @@ from copy import copy
 from pathlib import Path
 
 import pytest
-from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.roles import roce_qos
-from tests.roles.qos_node import CM, DESCRIPTION, UNIT, QosNode, arguments
-from tests.roles.qos_runs import MAP, factory, layers, run, settings
+from tests.roles.qos_node import (
+    CC,
+    CM,
+    DESCRIPTION,
+    ECN,
+    MAP,
+    TCLASS,
+    UNIT,
+    QosNode,
+    layers,
+    run,
+    settings,
+)
 
 BOTH = pytest.mark.parametrize("backend", ["dcb", "mlnx_qos"])
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> QosNode:
-    return factory(tmp_path / "node")
+    return QosNode.made(tmp_path / "node")
 
 
 @BOTH
@@ -97,13 +106,6 @@ def test_lossless_priority_moves_to_a_buffer_that_was_empty(
     assert not run(node, backend=backend, **moved)["changed"]
 
 
-def test_check_mode_changes_nothing(node: QosNode):
-    assert converge(node, roce_qos, arguments(), check=True)["changed"]
-    assert not node.port.entries
-    assert not node.exists(DESCRIPTION)
-    assert node.units == {}
-
-
 def test_entry_that_was_removed_is_not_left_at_priority_0(node: QosNode):
     run(node)
     for dscp in (26, 27, 40):
@@ -163,3 +165,87 @@ def test_exit_status_of_dcb_is_not_believed(node: QosNode):
     node.tools.lying = True
     run(node)
     assert node.port.entries == MAP
+
+
+# Congestion control and marking
+
+
+def test_vendors_driver_has_ecn_and_cnps_as_described(node: QosNode):
+    node.vendor()
+    changes = run(node, dcqcn={"rp_ai_rate": 10})["changes"]
+    for end in ("roce_np", "roce_rp"):
+        on = [node.value(f"{ECN}{end}/enable/{priority}") for priority in range(8)]
+        assert on == ["0", "0", "0", "1", "0", "0", "0", "0"]
+    assert node.value(ECN + "roce_np/cnp_dscp") == "48"
+    assert node.value(ECN + "roce_rp/rpg_ai_rate") == "10"
+    assert "DSCP of CNPs" in [change["setting"] for change in changes]
+
+
+def test_kernels_driver_has_cnps_in_debugfs(node: QosNode):
+    for name, value in (("np_cnp_dscp", 4), ("np_cnp_prio", 6), ("np_cnp_prio_mode", 0)):
+        node.put(CC + name, f"{value}\n")
+    assert "DSCP of CNPs" in settings(run(node))
+    assert node.value(CC + "np_cnp_dscp") == "48"
+    node.put(CC + "np_cnp_prio_mode", "1\n")
+    node.put(CC + "np_cnp_prio", "0\n")
+    with pytest.raises(NodeError, match="not in effect"):  # a made-up file sets no other
+        run(node)
+    assert node.value(CC + "np_cnp_prio") == "6"
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_driver_without_congestion_control_is_said(node: QosNode, locked: bool):
+    if locked:
+        node.put(CC + "np_cnp_dscp", "4\n")
+        node.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+    (why,) = run(node)["notes"]
+    assert why.startswith("ens1: ECN and CNPs: there is no /sys/class/net/ens1/ecn")
+    assert ("locked down" in why) == locked
+    with pytest.raises(NodeError, match="roce_qos_dcqcn cannot be set"):
+        run(node, dcqcn={"rp_ai_rate": 10})
+
+
+def test_rdma_cm_that_is_not_loaded_is_loaded(node: QosNode):
+    path = Path(node.path("/sys/kernel/config/rdma_cm"))
+    path.rename(path.with_name("hidden"))
+
+    def load(argv: list[str]) -> str:
+        assert argv == ["modprobe", "rdma_cm"]
+        path.with_name("hidden").rename(path)
+        return ""
+
+    node.programs["modprobe"] = load
+    seen = [each["seen"] for each in run(node)["changes"] if "rdma_cm" in each["setting"]]
+    assert seen == ["rdma_cm is not loaded"] * 2
+    assert node.value(CM + "default_roce_tos") == "106"
+
+
+def test_directory_of_rdma_cm_is_not_left(node: QosNode):
+    node.remove(CM + "default_roce_tos")
+    node.remove(CM + "default_roce_mode")
+    for part in ("ports/1", "ports", ""):
+        Path(node.path("/sys/kernel/config/rdma_cm/rocep24s0/" + part)).rmdir()
+    with pytest.raises(NodeError, match="there is no /sys/kernel/config/rdma_cm/rocep24s0/ports"):
+        run(node)
+    assert node.names("/sys/kernel/config/rdma_cm") == []
+
+
+@pytest.mark.parametrize(
+    ("force", "text", "written"),
+    [
+        (True, "", "106"),
+        (True, "Global tclass=96\n", "106"),
+        (False, "Global tclass=236\n", "-1"),
+        (False, "", ""),
+        (False, "Global tclass=106\n", "Global tclass=106\n"),
+    ],
+)
+def test_forced_traffic_class(node: QosNode, force: bool, text: str, written: str):
+    node.vendor()
+    node.put(TCLASS, text)
+    if force:
+        with pytest.raises(NodeError, match="not in effect"):  # a made-up file reads as written
+            run(node, force_traffic_class=force)
+    else:
+        run(node, force_traffic_class=force)
+    assert node.read(TCLASS) == written

@@ -11,13 +11,22 @@ from plugins.module_utils import shipped
 from plugins.module_utils.plan import carry_out
 from plugins.module_utils.qos import install, program
 from plugins.module_utils.roles import roce_qos
-from tests.roles.qos_node import CM, DESCRIPTION, UNIT, QosNode, arguments
-from tests.roles.qos_runs import MAP, factory, layers, run, settings
+from tests.roles.qos_node import (
+    CM,
+    DESCRIPTION,
+    MAP,
+    UNIT,
+    QosNode,
+    arguments,
+    layers,
+    run,
+    settings,
+)
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> QosNode:
-    return factory(tmp_path / "node")
+    return QosNode.made(tmp_path / "node")
 
 
 # What a boot, a driver or an RDMA device sets again
@@ -69,8 +78,7 @@ def test_run_that_was_cut_anywhere_is_repaired(node: QosNode, tmp_path: Path):
     steps = len(roce_qos.plan(node, arguments()).steps)
     assert steps > 8
     for cut in range(steps):
-        other = QosNode(tmp_path / f"cut{cut}")
-        other.prepare()
+        other = QosNode.made(tmp_path / f"cut{cut}")
         for step in roce_qos.plan(other, arguments()).steps[:cut]:
             step.do()
         again = roce_qos.plan(other, arguments())
@@ -81,8 +89,7 @@ def test_run_that_was_cut_anywhere_is_repaired(node: QosNode, tmp_path: Path):
 
 def test_program_makes_what_the_role_makes(node: QosNode, tmp_path: Path):
     run(node)
-    after_boot = QosNode(tmp_path / "booted")
-    after_boot.prepare()
+    after_boot = QosNode.made(tmp_path / "booted")
     after_boot.put(DESCRIPTION, node.read(DESCRIPTION) or "")
     assert program.main([], after_boot, patience_s=0) == 0
     assert vars(after_boot.port) == vars(node.port)

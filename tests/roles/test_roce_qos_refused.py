@@ -12,13 +12,12 @@ from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.qos import install, program
 from plugins.module_utils.systemd import escape
 from tests.roles.card import Tools
-from tests.roles.qos_node import CC, CM, DESCRIPTION, TCLASS, UNIT, QosNode
-from tests.roles.qos_runs import factory, run
+from tests.roles.qos_node import CC, CM, DESCRIPTION, TCLASS, UNIT, QosNode, run
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> QosNode:
-    return factory(tmp_path / "node")
+    return QosNode.made(tmp_path / "node")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from tests.roles.opensm_node import (
     UNIT,
     OpensmNode,
     arguments,
-    made,
 )
 
 NAME = "rdmaprov-opensm-rail0.service"
@@ -31,7 +30,7 @@ NAME = "rdmaprov-opensm-rail0.service"
 
 @pytest.fixture
 def node(tmp_path: Path) -> OpensmNode:
-    return made(tmp_path / "node")
+    return OpensmNode.made(tmp_path / "node")
 
 
 def apply(machine: FakeMachine, /, *, check: bool = False, **changed: object) -> dict[str, Any]:
@@ -77,12 +76,6 @@ def test_manager_runs_with_the_sites_configuration_now_and_at_boot(node: OpensmN
     ]
     assert "0xb8cef603000000a1\n" in (node.read("/etc/opensm/rdmaprov-root-guids.conf") or "")
     assert not apply(node)["changed"]
-
-
-def test_check_mode_changes_nothing(node: OpensmNode):
-    assert apply(node, check=True)["changed"]
-    assert not node.units
-    assert not node.exists("/etc/opensm")
 
 
 @pytest.mark.parametrize("hosts", [[], ["ib07", "ib08"]])
@@ -321,3 +314,12 @@ def test_unit_is_one_that_systemd_reads_without_a_complaint(tmp_path: Path):
     verify = ["systemd-analyze", "verify", "--recursive-errors=no", str(tmp_path / NAME)]
     done = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert [line for line in done.stderr.splitlines() if NAME in line] == []
+
+
+def test_manager_that_stands_by_is_named_as_no_master(tmp_path: Path):
+    node = OpensmNode.made(tmp_path / "node")
+    node.programs["sminfo -C mlx5_0 -P 1"] = (
+        f"sminfo: sm lid 9 sm guid {OTHER:#x}, activity count 9 priority 3 state 2 SMINFO_STANDBY\n"
+    )
+    with pytest.raises(Refused, match=r"a subnet manager \(priority 3\) of the subnet of mlx5_0"):
+        converge(node, subnet_manager, arguments(), check=False)

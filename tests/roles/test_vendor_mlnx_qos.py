@@ -26,8 +26,7 @@ DESCRIPTIONS: tuple[dict[str, Any], ...] = ({}, MORE)
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QosNode:
-    made = QosNode(tmp_path / "vendor")
-    made.prepare()
+    made = QosNode.made(tmp_path / "vendor")
     made.programs["mlnx_qos "] = Vendor(made.tools, monkeypatch)
     return made
 
@@ -38,8 +37,7 @@ def run(node: QosNode, backend: str = "mlnx_qos", **changed: Any) -> dict[str, A
 
 @pytest.mark.parametrize("more", DESCRIPTIONS, ids=["defaults", "all"])
 def test_both_tools_reach_the_same_state(node: QosNode, tmp_path: Path, more: dict[str, Any]):
-    other = QosNode(tmp_path / "dcb")
-    other.prepare()
+    other = QosNode.made(tmp_path / "dcb")
     run(other, "dcb", **more)
     run(node, **more)
     assert vars(node.port) == vars(other.port)

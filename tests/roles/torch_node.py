@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plugins.module_utils.machine import CommandFailed
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, given
 
 PYTHON = "/usr/bin/python3"
 PACKAGES = "lib/python3/site-packages"
@@ -16,18 +16,7 @@ IMAGE = f"registry.example.com/torch@sha256:{'a' * 64}"
 
 
 def arguments(**changed: object) -> dict[str, Any]:
-    """Return what the role asks for, with some of it changed."""
-    return {
-        "kind": "venv",
-        "python": sys.executable,
-        "directory": "/opt/rdmaprov/torch",
-        "requirements": ["torch==2.13.0"],
-        "index_url": "",
-        "wheelhouse": "",
-        "image": "",
-        "container_tool": "podman",
-        **changed,
-    }
+    return given("torch_runtime", **{"python": sys.executable, **changed})
 
 
 class TorchNode(FakeMachine):

@@ -21,7 +21,6 @@ class Real(Machine):
 
     @property
     def imports(self) -> int:
-        """Return how often torch was imported."""
         return len([argv for argv in self.ran if "import torch" in argv[-1]])
 
 
