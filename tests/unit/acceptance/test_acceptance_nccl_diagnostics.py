@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
+import io
 import sys
+import tarfile
 
+import pytest
 from tests.unit.helpers.accept_runs import job
 from tests.unit.helpers.nccl_runs import GPUS, failed_run
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.swept_fleets import gate_site
 from tests.unit.nccl_log.test_nccl_diagnostics import HEALTHY, line, mismatch, outlier, pair
 
+from rdmaprov.acceptance.at_fault import odd_networks
 from rdmaprov.acceptance.at_fault.nccl_diagnostics import judge_diagnostics
 from rdmaprov.acceptance.ranks.nccl_logs import read_run
 from rdmaprov.acceptance.ranks.request import start_request
-from rdmaprov.acceptance.ranks.run import NodeRun
+from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.probe.connection import Answer
 
 NODES = 4
@@ -90,9 +94,46 @@ def test_what_c_prints_is_not_lost_where_a_rank_ends_by_exit():
 
     def printed(environment):
         command = [sys.executable, "-c", program]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True, env=environment
-        ).stdout
+        return execute(command, check=True, env=environment).stdout
 
     assert printed({}) == ""
     assert printed(request["environment"]) == "n:1 NCCL DIAG [OK] p2p: x\n"
+
+
+def packed(*networks: str) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for number, network in enumerate(networks):
+            text = f"n:1:2 [0] NCCL INFO Using network {network}\n".encode()
+            member = tarfile.TarInfo(f"nccl.n.{number}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    return data.getvalue()
+
+
+def named(*logs: bytes) -> list[str]:
+    ran = JobRun(job(len(logs)))
+    ran.nodes = {name: NodeRun(logs=log) for name, log in zip(ran.job.nodes, logs, strict=True)}
+    return [each.node for each in odd_networks.findings(ran)]
+
+
+@pytest.mark.parametrize("odd", [("Socket",), ("IB", "Socket"), ("AWS",)])
+def test_the_odd_one_is_named(odd):
+    usual = packed("IB", "IB")
+    assert named(usual, packed(*odd), usual, usual) == ["n1"]
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        [packed("IB")] * 4,
+        [packed("Socket")] * 4,
+        [packed("IB"), packed("Socket")],
+        [packed("IB"), packed("IB"), packed("Socket"), packed("Socket")],
+        [packed("IB"), packed("IB"), b"", b"no archive"],
+        [b""] * 3,
+    ],
+    ids=["alike", "all-sockets", "two", "halves", "no-log", "none"],
+)
+def test_nobody_is_named_where_no_one_is_odd(logs):
+    assert named(*logs) == []

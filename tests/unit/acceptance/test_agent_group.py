@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from threading import Lock
+from traceback import FrameSummary
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from rdmaprov.acceptance.agent import rank
+from rdmaprov.acceptance.agent import links, rank
 from rdmaprov.acceptance.agent.group import RankCommunicator, RankGroup
+from rdmaprov.acceptance.agent.progress import place
 from rdmaprov.acceptance.agent.sweep import Sweep
+from rdmaprov.acceptance.at_fault.waiting import elsewhere_sign
 
 RANKS = 5
 TASK = {"number": 3, "plane": "all rails", "groups": {"0": list(range(RANKS))}}
@@ -149,3 +153,48 @@ def test_communicators_that_no_task_used_for_long_are_given_up_alike_on_both_ran
     first, same, again, alike = [name for name in names if "(0, 1)" in name]
     assert first == same != again == alike
     assert len(one._groups) <= rank.KEPT_TASKS + 1
+
+
+MAIN = FrameSummary("/run/x/agent.pyz/agent/main.py", 40, "_perform_all")
+WAIT = FrameSummary("/opt/torch/distributed/distributed_c10d.py", 3149, "all_reduce")
+TIDY = FrameSummary("/opt/torch/library.py", 665, "_del_library")
+HOOK = FrameSummary("/opt/site/sitecustomize.py", 16, "all_reduce")
+
+
+@pytest.mark.parametrize(
+    ("stack", "seen"),
+    [
+        ([MAIN, WAIT], ""),
+        ([MAIN, WAIT, TIDY], ""),
+        ([TIDY], ""),  # as seen of a rank that ended, on a busy machine
+        ([MAIN, HOOK], "it was in /opt/site/sitecustomize.py:16 all_reduce"),
+        ([MAIN, TIDY], "it was in /opt/torch/library.py:665 _del_library"),
+    ],
+)
+def test_rank_is_accused_of_what_it_does_itself_alone(stack, seen):
+    sign = elsewhere_sign({"where": place(stack)})
+    assert sign == (f"{seen}, not in torch.distributed" if seen else "")
+
+
+def test_connections_of_this_process_with_their_segments():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as one,
+        server.accept()[0] as other,
+    ):
+        one.sendall(b"x" * 1_000_000)
+        left = 1_000_000
+        while left:
+            left -= len(other.recv(65536))
+        own = [each for each in links.connections() if each["from"] == "127.0.0.1"]
+        sent = max(each["segments"] for each in own if each["to"] == "127.0.0.1")
+        # A loopback's segment carries 64 KiB at most, and no less than an Ethernet's.
+        assert 1_000_000 / 65536 <= sent <= 1_000_000 / 1000
+        assert all(each["again"] == 0 for each in own)
+
+
+def test_bytes_that_devices_sent_meanwhile():
+    before = links.sent_bytes()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as each:
+        each.sendto(b"x" * 5000, ("127.0.0.1", 9))
+    assert links.moved_bytes(before)["lo"] >= 5000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.helpers.surveyed_node import HALF, device, survey
+from tests.unit.helpers.discovered import HALF, device, survey
 
 from rdmaprov.acceptance.paths.loopbacks import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.paths.survey import NodeSurvey

@@ -9,13 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 from tests.unit.helpers import perftest_standin, verbs_tree
-from tests.unit.helpers.surveyed_node import FULL, NDR, device
+from tests.unit.helpers.discovered import FULL, NDR, device
 
 from rdmaprov.acceptance.ask.shapes import path_step, path_survey
 from rdmaprov.acceptance.paths.survey import survey_nodes
 from rdmaprov.acceptance.stage_report import StageReport
+from rdmaprov.acceptance.stages import host
 from rdmaprov.acceptance.stages.host_loopbacks import add_host_paths
 from rdmaprov.boundary import RIGHT
+from rdmaprov.finding.finding import Finding
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
@@ -145,3 +147,19 @@ def test_the_stage_measures_on_all_nodes_and_names_half_a_slot(
     assert [(row[:3], row[3], row[5]) for row in rows] == [
         ([name, "0", "numa0"], "12.160", "") for name in ("n0", "n1")
     ]
+
+
+def old_driver(node):
+    remedy = f"On {node}: install a driver"
+    return Finding("rank.failed", "it is old", remedy, node, values={"cause": "driver-old"})
+
+
+@pytest.mark.parametrize(("nodes", "findings"), [(3, 1), (64, 1), (2, 2)])
+def test_cause_that_most_nodes_have_is_one_finding(nodes, findings):
+    names = [f"n{index}" for index in range(nodes)]
+    found = host._folded([old_driver(name) for name in names], nodes)
+    assert len(found) == findings
+    assert {name for each in found for name in each.nodes} == set(names)
+    if findings == 1:
+        assert (found[0].level, found[0].node) == ("fleet", "")
+        assert found[0].remedy == "install a driver"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.unit.helpers import sites
+from tests.unit.helpers.gate_sites import made_site
 
 from rdmaprov.acceptance.launchers import LAUNCHERS
 from rdmaprov.acceptance.launchers.allocation import allocation_command, gpus_of
@@ -16,6 +17,7 @@ from rdmaprov.acceptance.launchers.opening import open_nodes
 from rdmaprov.acceptance.launchers.slurm import step_command
 from rdmaprov.acceptance.launchers.template import template_target
 from rdmaprov.acceptance.preflight import needs as preflight
+from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.contract import problems
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.inventory import load_site
@@ -142,3 +144,42 @@ def test_examples_of_the_page_are_good_sites(tmp_path):
 
 def test_command_line_has_the_launchers_of_the_role():
     assert tuple(load_shipped().variables[LAUNCHER].choices) == LAUNCHERS
+
+
+@pytest.fixture
+def site(tmp_path):
+    return made_site(tmp_path)
+
+
+def test_nccl_takes_the_control_device_unless_the_node_says_otherwise(tmp_path):
+    site = made_site(tmp_path, 4)
+    site.facts["n2"]["socket_ifname"] = "bond0"
+    made = jobs.fleet_job(site, (1 << 30,), False)
+    assert made.environment["n1"]["NCCL_SOCKET_IFNAME"] == "=eth0"
+    assert "NCCL_SOCKET_IFNAME" not in made.environment["n2"]
+
+
+def test_nccl_takes_the_device_that_the_site_states(tmp_path):
+    site = made_site(tmp_path, 4, extra="nccl_socket_ifname: =bond0\n")
+    assert jobs.fleet_job(site, (1 << 30,), False).environment["n1"] == {}
+
+
+def test_the_site_chooses_the_port(tmp_path):
+    site = made_site(tmp_path, 4, extra="torch_runtime_acceptance_port: 29400\n")
+    assert jobs.fleet_job(site, (8,), False).port == 29400
+    assert jobs.session_job(site, 3).port == 29400
+    free = made_site(tmp_path / "free", 4)
+    assert jobs.session_job(free, 0).port != jobs.session_job(free, 1).port
+
+
+def test_ranks_meet_at_the_first_node_that_is_left(site):
+    job = jobs.session_job(site.without({"n1"}), 0)
+    assert (job.nodes[0], job.address) == ("n2", "192.0.2.2")
+    assert jobs.session_job(site, 0).address == "192.0.2.1"
+
+
+def test_all_collectives_run_on_the_fleet_at_the_largest_sizes_only(site):
+    tasks = jobs.fleet_job(site, tuple(1 << n for n in range(3, 30)), False).tasks
+    others = {task.collective: task.sizes for task in tasks if task.stage == "fleet"}
+    assert set(others) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
+    assert others["all_to_all"] == (1 << 27, 1 << 28, 1 << 29)

@@ -1,9 +1,11 @@
-"""What a linter says of shell scripts."""
+"""Programs that tests run: how they end, and what a linter says of shell scripts."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
 def shellcheck(*scripts: Path, leave_out: str = "") -> str:
@@ -13,3 +15,9 @@ def shellcheck(*scripts: Path, leave_out: str = "") -> str:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr  # it could not read one
     return done.stdout
+
+
+def execute(argv: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program; return how it ended, with what it printed."""
+    options = {"capture_output": True, "text": True, "check": False, **options}
+    return subprocess.run([str(word) for word in argv], **options)
