@@ -1,7 +1,7 @@
 """Firmware settings that go together, by the name of their profile. Runs on the node.
 
 Values are those of the document that each profile names. The suite has the same in
-rdmaprov.facts.firmware_profiles; tests/unit/facts/test_firmware_profiles.py holds both together.
+rdmaprov.facts.firmware_profiles; tests/unit/facts/test_tunables.py holds both together.
 """
 
 from __future__ import annotations

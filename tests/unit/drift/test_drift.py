@@ -17,6 +17,7 @@ from ansible.vars.manager import VariableManager
 from plugins.module_utils import shipped
 from plugins.module_utils.qos import install
 from tests.unit.helpers import sites
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
@@ -210,9 +211,7 @@ from {collection.PACKAGE} import shipped
 from {collection.PACKAGE}.qos import install
 print(json.dumps(shipped.sources(install.OWNER, install.MODULES)))
 """
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
-    )
+    done = execute([sys.executable, "-I", "-S", "-c", code], check=True)
     wanted = shipped.sources(install.OWNER, install.MODULES)
     assert len(wanted) > len(install.MODULES)
     assert json.loads(done.stdout) == wanted

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from itertools import chain, zip_longest
 from pathlib import Path
 
 import pytest
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.facts import CouldNotTell, cables
 from rdmaprov.facts.errors import NotInstalled
@@ -77,11 +77,9 @@ def test_tools_that_print_at_once_are_told_apart(tmp_path, shell):
     tool.write_text('#!/bin/sh\nfor n in $(seq 200); do echo "$n of $2  "; done\nexit 3\n')
     tool.chmod(0o700)
     ports = [f"0000:{number}:00.0" for number in range(10, 18)]
-    said = subprocess.run(
+    said = execute(
         [shell, "-c", cables.command(ports)],
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
         check=True,
     ).stdout.splitlines()
     for port in ports:

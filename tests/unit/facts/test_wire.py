@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.facts import ring, wire
 from rdmaprov.facts.errors import CouldNotTell
@@ -30,9 +31,7 @@ with socket.create_server(("0.0.0.0", port)) as server, server.accept()[0] as ot
 
 
 def said(command: str) -> str:
-    done = subprocess.run(
-        ["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = execute(["/bin/sh", "-c", command], timeout=60, check=True)
     return done.stdout
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from tests.report import gate_runs
 
+from rdmaprov.cli import run
+
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 DRIVERS = ("570.86.15", "580.65.06")
 NOISE = 0.01  # of one measurement; repeated runs on healthy fleets differ by 1 to 2 %
@@ -66,3 +68,12 @@ def keep(directory: Path, data: dict[str, Any], suffix: str = "") -> Path:
 def thirty(directory: Path) -> list[Path]:
     """Write thirty runs; return their directories."""
     return [keep(directory, acceptance(number)) for number in range(1, 31)]
+
+
+SITE = "inventory/prod"
+
+
+def history(capsys, *words):
+    code = run(["history", SITE, "--json", "-", *words])
+    out, err = capsys.readouterr()
+    return code, json.loads(out), err

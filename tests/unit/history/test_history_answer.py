@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 from tests.report import runs
 from tests.unit.helpers import fleet_runs
-from tests.unit.helpers.history_place import SITE, history
+from tests.unit.helpers.fleet_runs import SITE, history
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode

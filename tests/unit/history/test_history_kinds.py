@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.report import gate_runs
 from tests.unit.helpers import fleet_runs
-from tests.unit.helpers.history_place import history
+from tests.unit.helpers.fleet_runs import history
 
 from rdmaprov.history.compare import compare
 from rdmaprov.history.read_run import read_run
