@@ -95,7 +95,6 @@ def _line(item: Published) -> str:
 
 
 def table() -> str:
-    """Return the table of docs/acceptance.md."""
     head = (
         "| nodes × GPUs | rails | busbw, GB/s | of the ceiling | floor | its source says "
         "| shown by | what | source |\n|---|---|---|---|---|---|---|---|---|\n"

@@ -32,7 +32,6 @@ class SiteRuns:
         return base_s
 
     def argv(self, verb: str, *words: str) -> list[str]:
-        """Return the command line of a verb."""
         return [sys.executable, "-m", "rdmaprov", verb, str(self.site), *words]
 
     def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
@@ -51,7 +50,6 @@ class SiteRuns:
         )
 
     def run(self, verb: str, *words: str) -> tuple[int, str]:
-        """Return a verb's exit code and what it printed."""
         return self.end(self.start(verb, *words))
 
     def execute(self, *words: str) -> tuple[int, str]:

@@ -51,6 +51,5 @@ def hosts(directory: Path, named: str, mounts: Mapping[str, str]) -> str:
 
 
 def rdmaprov(directory: Path, *words: str) -> tuple[int, str]:
-    """Return the exit code of a command line, and what it printed."""
     done = call(*words, cwd=directory)
     return done.returncode, done.stdout + done.stderr

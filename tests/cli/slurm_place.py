@@ -27,7 +27,6 @@ class Place:
         self.environment = environment
 
     def replace(self, *words, run=call):
-        """Return the exit code, and what was printed."""
         done = run("replace", "site", *words, cwd=self.directory, **self.environment)
         return done.returncode, done.stdout + done.stderr
 

@@ -98,7 +98,6 @@ class Site:
         write(directory / "site", {**GOOD, **files})
 
     def run(self, verb):
-        """Return how a verb ended, and its results by node."""
         done = call(verb, "site", "--roles", "limits", cwd=self.directory)
         (kept,) = (self.directory / "runs").glob("*/results.json")
         said = done.stdout + done.stderr

@@ -44,7 +44,6 @@ class Node:
         self.record = directory / "node/run/rdmaprov/lock.json"
 
     def held_by(self, holder: Holder, left_s: float) -> None:
-        """Have a run hold the node for some time from now."""
         until = time.clock_gettime(time.CLOCK_BOOTTIME) + left_s
         self.record.write_text(json.dumps({"holder": asdict(holder), "until": until}))
 

@@ -55,8 +55,6 @@ PRERM = "#!/bin/sh\ndkms remove mlnx-ofed-kernel/{version} --all || true\n"
 
 
 class Packages:
-    """Packages that are built into a directory."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         directory.mkdir(parents=True)
@@ -70,7 +68,6 @@ class Packages:
         scripts: dict[str, str] | None = None,
         more: str = "",
     ) -> None:
-        """Build a package."""
         tree = self.directory / f"{name}.tree"
         control = [
             f"Package: {name}",
@@ -161,7 +158,6 @@ PARTS = "mlnx-ofed-kernel-dkms (= {0}-1), mlnx-ofed-kernel-utils (= {0}-1), ofed
 
 
 def doca(made: Packages) -> None:
-    """Build DOCA-OFED 3.1.0."""
     driver(made, "25.07")
     depends = PARTS.format(DKMS_VERSION["25.07"]) + ", mlnx-tools"
     made.add("mlnx-tools", "25.07-0.2507097")
@@ -169,7 +165,6 @@ def doca(made: Packages) -> None:
 
 
 def mlnx_ofed(made: Packages) -> None:
-    """Build MLNX_OFED 24.10-1.1.4.0."""
     driver(made, "24.10")
     made.add("mlnx-ofed-all", "24.10-1.1.4.0", PARTS.format(DKMS_VERSION["24.10"]))
 
@@ -194,7 +189,6 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 def serve(directory: Path) -> ThreadingHTTPServer:
-    """Serve a directory until the server is shut down."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(directory)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

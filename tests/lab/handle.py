@@ -86,7 +86,6 @@ class LabHandle:
         Machines(self.layout, ImageStore(self.layout.cache / "images", print), print).stop_all()
 
     def names(self) -> list[str]:
-        """Return the names of the nodes."""
         known = Lab.load(self.layout.state)
         assert known is not None
         return [node.name for node in known.nodes]
@@ -111,7 +110,6 @@ class LabHandle:
         return patience.limit_s(base_s, self.directory)
 
     def argv(self, *words: str) -> list[str]:
-        """Return the command line of a verb of this lab."""
         places = ["--dir", str(self.directory)]
         if self.cache is not None:
             places += ["--cache", str(self.cache)]
@@ -120,7 +118,6 @@ class LabHandle:
     def rdmaprov(
         self, *words: str, stdin: str | None = None, timeout_s: float = COMMAND_TIMEOUT_S
     ) -> subprocess.CompletedProcess[str]:
-        """Return how `rdmaprov lab WORDS` ended."""
         if words[0] in ENDS_CONNECTIONS:
             self.disconnect()
         return subprocess.run(
@@ -189,23 +186,19 @@ class LabHandle:
         return done.stdout
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        """Return what `lab status --json` says, by node."""
         document = json.loads(self.must("status", "--json"))
         return {node["name"]: node for node in document["nodes"]}
 
     def saved_states(self) -> list[dict[str, Any]]:
-        """Return the saved states that `lab status --json` lists."""
         states: list[dict[str, Any]] = json.loads(self.must("status", "--json"))["saved"]
         return states
 
     def node(self, name: str) -> LabNode:
-        """Return the description of a node."""
         described = Lab.load(self.layout.state)
         assert described is not None
         return described.node(name)
 
     def netdev(self, node: str, rail: int) -> str:
-        """Return the netdev of a rail."""
         if not self._rails:
             self._rails = {
                 (name, each["rail"]): each["netdev"]

@@ -22,7 +22,6 @@ TIMEOUT_S = 300
 
 @pytest.fixture
 def site(lab, tmp_path):
-    """Provide a copy of the lab's site."""
     return Fleet(lab, tmp_path).site
 
 

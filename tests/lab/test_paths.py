@@ -42,7 +42,6 @@ def _heal(fleet):
 
 
 def measure(fleet, *words):
-    """Run stages of the gate; return what came of them."""
     code, said = fleet.run("accept", "--ignore-validate", *words, "--sizes", "16K:64K")
     results = fleet.results()
     assert leftovers_of_accept(fleet.lab, FOUR) == [""] * len(FOUR)

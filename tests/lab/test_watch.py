@@ -137,7 +137,6 @@ def session_seconds(leader):
 
 
 def address(lab, node, rail):
-    """Return the IPv4 address of a rail."""
     said = lab.run(node, f"ip -4 -o addr show dev {lab.netdev(node, rail)} scope global")
     return said.split()[3].partition("/")[0]
 

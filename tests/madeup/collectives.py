@@ -44,7 +44,6 @@ class Cost:
         return times.index(min(times))
 
     def us(self, size: int) -> float:
-        """Return the microseconds for a message."""
         return self._us(size, self.protocol(size))
 
     def _us(self, size: int, protocol: int) -> float:

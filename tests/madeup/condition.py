@@ -74,7 +74,6 @@ class Condition:
     liars: dict[int, str] = field(default_factory=dict)  # `healthy`, or `blames`
 
     def __post_init__(self) -> None:
-        """Make every part healthy."""
         shape = self.shape
         ports, gpus = (shape.nodes, shape.rails), (shape.nodes, shape.gpus)
         switches = shape.blocks * shape.rails

@@ -68,7 +68,6 @@ class Counters:
         self._sums["sent"] += self._condition.foreign_gb_s * 1e9 * seconds
 
     def lose_link(self, node: int, rail: int) -> None:
-        """Count that a link went down."""
         self._sums["flaps"][node, rail] += 1
 
     def port(self, node: int, rail: int) -> dict[str, int]:

@@ -84,32 +84,26 @@ def kinds(held_out: bool = False) -> Iterator[FaultKind]:
 
 
 def any_node(condition: Condition, chance: Chance) -> int:
-    """Return a node by chance."""
     return chance.randrange(condition.shape.nodes)
 
 
 def any_port(condition: Condition, chance: Chance) -> tuple[int, int]:
-    """Return a node and one of its rails by chance."""
     return any_node(condition, chance), chance.randrange(condition.shape.rails)
 
 
 def any_gpu(condition: Condition, chance: Chance) -> tuple[int, int]:
-    """Return a node and one of its GPUs by chance."""
     return any_node(condition, chance), chance.randrange(condition.shape.gpus)
 
 
 def of_rail(node: int, rail: int) -> tuple[Truth, ...]:
-    """Return the truth that a rail of a node is bad."""
     return (Truth("rail", (node,), rail),)
 
 
 def of_node(node: int) -> tuple[Truth, ...]:
-    """Return the truth that a node is bad."""
     return (Truth("node", (node,)),)
 
 
 def of_rank(node: int) -> tuple[Truth, ...]:
-    """Return the truth that a rank of a node is bad."""
     return (Truth("rank", (node,)),)
 
 

@@ -39,12 +39,10 @@ class MadeUpFleet:
         self.number_of = {name: number for number, name in enumerate(shape.names)}
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass: counters grow."""
         self.seconds += seconds
         self.counters.pass_time(seconds)
 
     def lose_link(self, node: int, rail: int) -> None:
-        """Take a port's link away, for good."""
         self.condition.link_up[node, rail] = False
         self.condition.dying_links.pop((node, rail), None)
         self.counters.lose_link(node, rail)

@@ -26,7 +26,6 @@ class Team:
 
     @property
     def ranks(self) -> int:
-        """Return how many take part."""
         return len(self.nodes) * len(self.gpus)
 
     @property

@@ -39,7 +39,6 @@ class World:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Begin the noise, and count the nodes under each leaf."""
         self.chance = random.Random(self.seed)
         self.sizes = Counter(self.leaf_of.values())
 
@@ -83,7 +82,6 @@ class World:
 
 
 def names(count: int) -> tuple[str, ...]:
-    """Return the names of this number of nodes."""
     return tuple(f"n{index}" for index in range(count))
 
 

@@ -40,7 +40,6 @@ class MadeUpNccl:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Begin the noise."""
         self._chance = random.Random(self.seed)
         self._state = 1.0
 

@@ -53,7 +53,6 @@ class Flows:
 
     @property
     def size(self) -> int:
-        """Return how many there are."""
         return len(self.source)
 
 

@@ -129,11 +129,9 @@ def rail_address(rail: int, node: int) -> str:
 
 
 def management_address(node: int) -> str:
-    """Return a node's address on the management network."""
     return f"10.10.{node // 250}.{node % 250 + 1}"
 
 
 def parse_address(address: str) -> tuple[int, int]:
-    """Return the rail and the node that a port's address has."""
     _, rail, high, low = (int(word) for word in address.split("."))
     return rail - 100, high * 250 + low - 1

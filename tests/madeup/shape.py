@@ -73,16 +73,13 @@ class FleetShape:
 
     @property
     def blocks(self) -> int:
-        """Return the number of blocks of nodes."""
         return -(-self.nodes // self.per_leaf)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Return the nodes' names, in the site's order."""
         return tuple(f"gpu{number + 1:03d}" for number in range(self.nodes))
 
     def block_of(self, node: int) -> int:
-        """Return the block of a node."""
         return node // self.per_leaf
 
     def leaf_name(self, node: int) -> str:

@@ -109,7 +109,6 @@ class SoftRoceWatch:
                 account.add(steps, float(self.second))
 
     def verdicts(self) -> list[Finding]:
-        """Return the verdicts now."""
         fleet = WatchedFleet(self.accounts, float(self.second))
         return with_idleness(fleet, judge(fleet))
 

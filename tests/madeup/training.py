@@ -125,7 +125,6 @@ def _fsdp_end(work: Mapping[str, Any], cost: Cost, compute: float, late: float) 
 
 
 def gradient_bytes(work: Mapping[str, Any]) -> int:
-    """Return the bytes of all gradients."""
     width = 2 if work["dtype"] == "bfloat16" else 4
     hidden, vocabulary = work["hidden"], work["vocabulary"]
     block = 12 * hidden**2 + 2 * hidden

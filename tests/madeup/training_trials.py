@@ -120,7 +120,6 @@ def _costs(condition: Condition, teams: Sequence[Team]) -> list[Cost]:
 
 
 def judge(kind: FaultKind | None, done: Acceptance) -> TrainingTrial:
-    """Return the trial that an acceptance was."""
     fleet, result = done.fleet, done.result
     left_out = {name for report in result.stages[:2] for name in report.left_out}
     names = [name for name in fleet.shape.names if name not in left_out]

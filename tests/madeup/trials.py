@@ -44,7 +44,6 @@ class Trial:
 
 
 def judge(kind: str, done: Acceptance) -> Trial:
-    """Return the trial that an acceptance was."""
     result, names = done.result, done.fleet.shape.names
     guilty = {names[node] for truth in done.fleet.truths for node in truth.nodes}
     whole = any(truth.level == "fleet" for truth in done.fleet.truths)

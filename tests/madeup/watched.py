@@ -99,7 +99,6 @@ class MadeUpWatch:
 
     @property
     def names(self) -> list[str]:
-        """Return the counters of a node."""
         return [f"{rail}/{NAMES[name]}" for rail in range(self.rails) for name in self.used]
 
     def pass_second(self) -> None:
@@ -155,7 +154,6 @@ class MadeUpWatch:
             at[name] += int(count)
 
     def counts(self, number: int) -> list[int]:
-        """Return what the counters of a node are at."""
         return [self.levels[number][rail][name] for rail in range(self.rails) for name in self.used]
 
 
@@ -227,7 +225,6 @@ class MadeUpLink:
         return any(each._read < self._read for each in others)
 
     def text(self, asked: str) -> str:
-        """Return what the node prints."""
         watch, number = self._watch, self._number
         if number in watch.odd_answers:
             return watch.odd_answers[number]

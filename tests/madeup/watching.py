@@ -31,7 +31,6 @@ class Watching:
     links: list[MadeUpLink] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Open all nodes."""
         for number, node in enumerate(self.watch.nodes):
             self.accounts[node.name] = NodeAccount(node)
             self.links.append(MadeUpLink(self.watch, number))
@@ -58,7 +57,6 @@ class Watching:
         return WatchedFleet(self.accounts, float(self.watch.second))
 
     def verdicts(self) -> list[Finding]:
-        """Return the verdicts now."""
         fleet = self.fleet()
         return with_idleness(fleet, judge(fleet))
 

@@ -192,7 +192,6 @@ class NamespaceFleet:
         (variables / f"{name}.yml").write_text(f"torch_runtime_launch_python: {python}\n")
 
     def down(self) -> None:
-        """End all nodes and the switch."""
         for each in (*self.nodes.values(), self._switch):
             each.kill()
         run("losetup", "--detach", self._disk)

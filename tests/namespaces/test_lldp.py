@@ -61,7 +61,6 @@ LIMIT_S = 60
 
 
 def rail(index: int, leaf: str, port: str) -> dict[str, str]:
-    """Return a rail of a site."""
     return {"netdev": f"rail{index}", "leaf": leaf, "switch_port": port}
 
 
@@ -113,7 +112,6 @@ class Fabric:
             self.announce(index, START)
 
     def announce(self, switch: int, script: str = CHANGE, **tlvs: str) -> None:
-        """Have a switch announce these TLVs."""
         lines = SWITCH.format(**{**RIGHT, **tlvs})
         self.switches[switch].enter("sh", "-ec", script.format(lines=lines))
 
@@ -161,7 +159,6 @@ class Fabric:
         return {(o.test, o.target): (o.state, o.said) for o in judge(suite, fleet, hosts)}
 
     def down(self) -> None:
-        """End everything."""
         for each in (self.node, *self.switches):
             each.kill()
 

@@ -29,7 +29,6 @@ def run_of_rack1() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the picture."""
     chromium = shutil.which("chromium")
     assert chromium, "there is no chromium; run: make test-tools"
     with tempfile.TemporaryDirectory() as directory:

@@ -45,7 +45,6 @@ def names(count: int) -> tuple[str, ...]:
 
 
 def plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Return data as results.json has it."""
     return cast(dict[str, Any], json.loads(json.dumps(data)))
 
 

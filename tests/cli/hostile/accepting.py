@@ -43,7 +43,6 @@ class Node:
         self._ended = False
 
     def answer(self, command: str, given: bytes, make: Make) -> Answer:
-        """Return the answer to a command."""
         if not given:
             return self._shell(command, make)
         document = json.loads(given[given.rindex(b'{"verb": ') :])

@@ -120,7 +120,6 @@ class Fleet:
         return self._away / "nodes" / f"{name}.told"
 
     def run(self, *words: str) -> Ran:
-        """Return what a verb did on these nodes."""
         before = self._files()
         environment = {
             **os.environ,

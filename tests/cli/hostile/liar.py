@@ -60,7 +60,6 @@ def saying(text: str, good: Any, places: list[wrong.Place]) -> bytes:
 
 
 def end(how: str) -> None:
-    """End as a program does, or does not."""
     sys.stdout.flush()
     word, _, number = how.partition(" ")
     if word == "exit":
@@ -105,7 +104,6 @@ def requests() -> Iterator[Request]:
 
 
 def serve(lie: dict[str, Any], words: list[str]) -> None:
-    """Answer as the agent."""
     size = re.search(r"read\((\d+)\)", words[words.index("-c") + 1])
     assert size
     sys.stdin.buffer.read(int(size[1]))
@@ -146,7 +144,6 @@ def known(lie: dict[str, Any], request: Request) -> tuple[int, bytes, bytes]:
 
 
 def main() -> None:
-    """Lie."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.alarm(2 * HANGS_S)  # who gives it up may leave it, with output that nobody reads
     lie = json.loads(Path(sys.argv[1]).read_text())

@@ -75,7 +75,6 @@ class Lie:
 
 
 def seed() -> int:
-    """Return the seed of this run."""
     return int(os.environ.get(SEED_VARIABLE, "1"))
 
 
@@ -204,7 +203,6 @@ def _events() -> Iterator[Lie]:
 
 
 def of_validate() -> list[Lie]:
-    """Return wrong answers to checks."""
     return [*of_frames(after=2), *_lies("output", framing.OUTPUTS)]
 
 
@@ -224,5 +222,4 @@ def runs_of(verb: str) -> list[tuple[str, list[Lie]]]:
 
 
 def of_verb(verb: str) -> list[Lie]:
-    """Return the wrong answers that a verb gets."""
     return [lie for _, lies in runs_of(verb) for lie in lies]

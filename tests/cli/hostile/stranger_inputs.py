@@ -124,7 +124,6 @@ def records() -> list[Input]:
 
 @cache
 def _certificate() -> Any:
-    """Return the certificate of a fleet of two nodes."""
     import tempfile
 
     place = Path(tempfile.mkdtemp())
@@ -388,7 +387,6 @@ _URLS = (
 
 
 def _listen(head: bytes, again: bytes, pause: float) -> int:
-    """Listen as a receiver does; return the port."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def talk(connection: socket.socket) -> None:

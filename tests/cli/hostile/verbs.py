@@ -71,7 +71,6 @@ def try_run(verb: str, lies: list[Lie], directory: Path, chosen: int | None = No
 
 
 def total(verb: str, runs: Iterable[Tally]) -> Tally:
-    """Return what a verb held in several runs."""
     tally = Tally(verb)
     for ran in runs:
         tally.tried += ran.tried

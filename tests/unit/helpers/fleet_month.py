@@ -97,7 +97,6 @@ class FleetMonth:
         file.write_text(file.read_text().replace('"26": "0"', '"26": "3"'))
 
     def run(self, line: str) -> str:
-        """Return what a command prints."""
         if " schedule " in line:
             with (self.directory / SITE / "group_vars/all.yml").open("a") as file:
                 file.write("scheduler_kind: slurm\n")

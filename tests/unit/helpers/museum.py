@@ -52,7 +52,6 @@ class Command:
 
     @property
     def line(self) -> str:
-        """Return the command line in one text."""
         return " ".join(self.argv)
 
 
@@ -95,7 +94,6 @@ class Museum:
 
 
 def names() -> list[str]:
-    """Return the names of all machines."""
     return sorted(each.parent.name for each in MACHINES.glob("*/machine.yml"))
 
 

@@ -48,7 +48,6 @@ _WORDS = {
 
 
 def markdown() -> str:
-    """Return docs/machines.md."""
     machines = [museum.load(MACHINES / name) for name in museum.names()]
     rows = [
         f"| {_cell(each.title)} | {_facts(each)} | {_cell(each.texts['not_known'])} "

@@ -46,7 +46,6 @@ class Entry:
 
 @functools.cache
 def entries() -> list[Entry]:
-    """Return the list."""
     return [Entry(**each) for each in yaml.safe_load(LIST.read_text())]
 
 
@@ -64,7 +63,6 @@ def break_line(text: str, entry: Entry) -> str:
 
 
 def table() -> str:
-    """Return the table for readers."""
     lines = ["| kind | in `make test-lab` | in `make test` |", "|---|---|---|"]
     for each in entries():
         moved = ", ".join(
