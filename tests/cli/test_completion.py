@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import pytest
 from tests.cli.hostile_site import Hostile
 from tests.cli.hostile_sites import SITES
 from tests.program import call
 from tests.unit.helpers import sites
+from tests.unit.helpers.shell import execute
+
+from rdmaprov.cli import run
+from rdmaprov.exit_codes import ExitCode
 
 SCRIPT = """\
 #!/bin/sh
@@ -37,7 +43,6 @@ def completed(place, before="", verb="validate"):
 
 
 def kept(place, name, nodes, **head):
-    """Keep a run."""
     found = {
         "schema": 1,
         "site": "site",
@@ -105,3 +110,44 @@ def test_hostile_site_does_nothing(hostile, tmp_path):
     hostile.write(site, canary)
     completed(tmp_path)
     assert not canary.exists()
+
+
+HEAVY = (
+    *("ansible", "ansible_runner", "asyncio", "ClusterShell", "jinja2", "matplotlib", "numpy"),
+    *("pytest", "rich", "ruamel", "testinfra", "yaml"),
+)
+ASKED = f"""
+import sys
+{{}}
+print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
+"""
+EVERY_HELP = "from rdmaprov.cli import document; document.markdown()"
+COMPLETION = "from rdmaprov.cli import cli; cli.main(['x'], 'rdmaprov', standalone_mode=False)"
+
+
+@pytest.mark.parametrize(
+    ("code", "environment"),
+    [
+        (EVERY_HELP, {}),
+        (
+            f"try: {COMPLETION}\nexcept SystemExit: pass",
+            {"_RDMAPROV_COMPLETE": "bash_complete", "COMP_WORDS": "rdmaprov ", "COMP_CWORD": "1"},
+        ),
+    ],
+    ids=["help of every command", "completion of a verb"],
+)
+def test_what_only_shows_options_imports_nothing_heavy(tmp_path, code, environment):
+    done = execute(
+        [sys.executable, "-c", ASKED.format(code)],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        check=True,
+    )
+    assert done.stderr.strip() == "[]"
+
+
+def test_option_in_the_site_s_place_is_named(capsys):
+    assert run(["validate", "-q", "dead"]) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert "the site must come before -q" in error
+    assert "hint:  Run: rdmaprov validate SITE -q" in error
