@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from plugins.module_utils.converge import converge
-from plugins.module_utils.pcie import iommu
 from plugins.module_utils.roles import pcie
 from tests.roles import config_space
 from tests.roles.fake import FakeMachine, given
@@ -85,7 +84,7 @@ class Node(FakeMachine):
 
 def made(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
     """Return a factory node of x86-64."""
-    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
+    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
     return Node.made(machine.root)
 
 

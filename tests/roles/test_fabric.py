@@ -6,7 +6,6 @@ import copy
 
 import pytest
 from plugins.module_utils.converge import converge
-from plugins.module_utils.fabric import arp
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import fabric
@@ -51,7 +50,7 @@ def test_rails_get_their_addresses_routes_and_rules(node: FakeMachine, ip: IpRou
         "-4": [(1000, "198.18.0.1", "1000")],
         "-6": [(1001, "fd00:1::1", "1001")],
     }
-    assert [node.value(ARP + name) for name in arp.SETTINGS] == ["1", "2", "2"]
+    assert [node.value(ARP + name) for name in fabric.SETTINGS] == ["1", "2", "2"]
     assert not node.names("/run/rdmaprov/unread/systemd-networkd")
 
 
@@ -85,7 +84,7 @@ def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
         "[RoutingPolicyRule]\nFrom=198.18.0.1\nTable=1000\nPriority=1000\n",
     ):
         assert lines in text
-    assert "net/ipv4/conf/ens1/arp_ignore = 1\n" in (node.read(arp.OWN_FILE) or "")
+    assert "net/ipv4/conf/ens1/arp_ignore = 1\n" in (node.read(fabric.OWN_FILE) or "")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
         ("rule", ("running", "ens1", "rule")),
         ("arp", ("running", "ens1", "arp_ignore")),
         ("file", ("configured", "ens1", "address")),
-        ("sysctl file", ("configured", arp.OWN_FILE, "content")),
+        ("sysctl file", ("configured", fabric.OWN_FILE, "content")),
     ],
 )
 def test_each_layer_is_seen_alone(
@@ -111,7 +110,7 @@ def test_each_layer_is_seen_alone(
         "rule": lambda: ip.rules["-4"].clear(),
         "arp": lambda: node.put(ARP + "arp_ignore", "0\n"),
         "file": lambda: node.remove(NETWORK_FILE.format("ens1")),
-        "sysctl file": lambda: node.remove(arp.OWN_FILE),
+        "sysctl file": lambda: node.remove(fabric.OWN_FILE),
     }[lost]()
     assert settings(apply(node)) == [found]
     assert apply(node) == []
@@ -185,7 +184,7 @@ def test_without_source_routing_nothing_but_addresses_is_set(node: FakeMachine, 
     apply(node, rails=[{**RAILS[0], "gateway": None}, RAILS[1]], source_routing=False)
     assert ip.links["ens2"] == ["fd00:1::1/64"]
     assert (ip.routes, ip.rules) == ({}, {"-4": [], "-6": []})
-    assert not node.exists(arp.OWN_FILE)
+    assert not node.exists(fabric.OWN_FILE)
     assert "Table" not in (node.read(NETWORK_FILE.format("ens1")) or "")
 
 
@@ -212,7 +211,7 @@ def test_change_on_the_way_can_be_taken_back(node: FakeMachine, ip: IpRoute):
         node, fabric, arguments(rails=rails, guard_allowed_netdevs=["eno1"]), check=False
     )
     assert ip.links["eno1"] == ["10.0.2.15/24"]
-    assert not node.exists(arp.OWN_FILE)  # a boot would have it: only once it is confirmed
+    assert not node.exists(fabric.OWN_FILE)  # a boot would have it: only once it is confirmed
     script = node.read(f"/run/rdmaprov/revert/{result['confirm']}") or ""
     assert "sysctl -q -w net/ipv4/conf/eno1/arp_ignore=0" in script
     for line in script.splitlines()[1:]:
@@ -249,7 +248,7 @@ def test_neighbor_tables_grow_now_and_at_boot_and_larger_ones_stay(node: FakeMac
         ("net.ipv4.neigh.default.gc_thresh2", "512", "8192"),
     ]
     assert node.value("/proc/sys/net/ipv4/neigh/default/gc_thresh2") == "8192"
-    lines = (node.read(arp.OWN_FILE) or "").splitlines()
+    lines = (node.read(fabric.OWN_FILE) or "").splitlines()
     assert [line for line in lines if "neigh/" in line] == [
         "net/ipv4/neigh/default/gc_thresh1 = 4096",
         "net/ipv4/neigh/default/gc_thresh2 = 8192",
@@ -263,7 +262,7 @@ def test_neighbor_tables_are_set_without_source_routing(node: FakeMachine):
     neighbors(node, 128, 512, 1024)
     rails = [{"netdev": "ens1", "address": "198.18.0.1/24"}]
     apply(node, neighbor_entries=512, rails=rails, source_routing=False)
-    assert "arp_ignore" not in (node.read(arp.OWN_FILE) or "")
+    assert "arp_ignore" not in (node.read(fabric.OWN_FILE) or "")
     assert node.value("/proc/sys/net/ipv4/neigh/default/gc_thresh3") == "2048"
 
 

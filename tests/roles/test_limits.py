@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from plugins.module_utils import sysctl
 from plugins.module_utils.converge import converge
-from plugins.module_utils.limits import slurm
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import limits
@@ -216,26 +215,26 @@ SAID = "jobs get the memlock limit of the shell that submits them"
 )
 def test_settings(machine: FakeMachine, text, warns):
     machine.put(CONF, text)
-    assert [SAID in each for each in slurm.warnings(machine)] == [True] * warns
+    assert [SAID in each for each in limits.warnings(machine)] == [True] * warns
 
 
 def test_included_file_counts(machine: FakeMachine):
     machine.put(CONF, "Include limits.conf\n")
-    assert slurm.warnings(machine)
+    assert limits.warnings(machine)
     machine.put("/etc/slurm/limits.conf", "PropagateResourceLimitsExcept=MEMLOCK\n")
-    assert slurm.warnings(machine) == []
+    assert limits.warnings(machine) == []
 
 
 def test_file_that_includes_itself_ends(machine: FakeMachine):
     machine.put(CONF, "Include slurm.conf\n")
-    assert len(slurm.warnings(machine)) == 1
+    assert len(limits.warnings(machine)) == 1
 
 
 def test_fetched_configuration_counts_before_the_file(machine: FakeMachine):
     machine.put(CONF, "PropagateResourceLimitsExcept=MEMLOCK\n")
     machine.put(CACHE, "ClusterName=a\n")
-    assert [each.partition(":")[0] for each in slurm.warnings(machine)] == [CACHE]
+    assert [each.partition(":")[0] for each in limits.warnings(machine)] == [CACHE]
 
 
 def test_node_without_slurm_conf_has_no_warning(machine: FakeMachine):
-    assert slurm.warnings(machine) == []
+    assert limits.warnings(machine) == []

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from plugins.module_utils.converge import converge
-from plugins.module_utils.fabric import fit
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.pcie import apply, boot
 from plugins.module_utils.plan import NotYet, Refused
@@ -119,7 +118,7 @@ def node(machine: FakeMachine) -> FakeMachine:
 def require(node: FakeMachine, **described: object) -> None:
     rails = [Rail(0, "ens1", "mlx5_0", PCI, "", "")]
     known = {"kind": "roce", "memory_bytes": 2 << 40, "numa_nodes": 2, "gpu_count": 2}
-    fit.require(node, rails, {**known, **described})
+    fabric.require(node, rails, {**known, **described})
 
 
 def test_node_that_fits_is_let_through(node: FakeMachine):

@@ -14,11 +14,10 @@ from typing import Any
 import plugins.module_utils
 import pytest
 from plugins.module_utils.machine import CommandFailed, Machine, NodeError
-from plugins.module_utils.pcie import iommu
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.record import Recorder
 from plugins.module_utils.replay import Replay
-from plugins.module_utils.roles import ORDER
+from plugins.module_utils.roles import ORDER, pcie
 from plugins.module_utils.survey import survey
 from tests.roles.fake import FakeMachine
 from tests.roles.role_cases import CASES, Case, OfManager, carry_out
@@ -86,8 +85,8 @@ def test_reading_past_machine_is_found(text: str):
 
 @pytest.fixture(params=[*CASES])
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
-    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: "")
+    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
+    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
     return CASES[request.param]
 
 

@@ -16,7 +16,7 @@ from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import torch_runtime
-from plugins.module_utils.torch import image, proof
+from plugins.module_utils.torch import proof
 from tests.roles.fake import FakeMachine
 from tests.roles.torch_node import IMAGE, arguments
 from tests.roles.torch_wheels import Real, wheel
@@ -195,4 +195,4 @@ def test_daemon_that_does_not_answer_is_an_error(machine: FakeMachine):
             arguments(kind="container", image=IMAGE, container_tool="docker"),
             check=True,
         )
-    assert image.PULL_TIMEOUT_S > 600
+    assert torch_runtime.PULL_TIMEOUT_S > 600

@@ -65,8 +65,16 @@ def test_one_gpu_in_a_node_is_not_limited_by_others_in_it():
     ],
 )
 def test_two_trays_of_a_rack_that_fall_back_are_told_so(measured, ids):
-    inside = {"nvlink_nodes": 18, "intra_node_gb_s": 846, "intra_node_by": "nvls"}
-    trays = Fabric(2, 4, 4, 400, gpu_pcie=parse_slot("6x16"), **inside)
+    trays = Fabric(
+        2,
+        4,
+        4,
+        400,
+        nvlink_nodes=18,
+        intra_node_gb_s=846,
+        intra_node_by="nvls",
+        gpu_pcie=parse_slot("6x16"),
+    )
     assert [cause.id for cause in judge(trays, derive(trays), measured).likely_causes] == ids
 
 
