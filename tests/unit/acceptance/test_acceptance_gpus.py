@@ -208,7 +208,7 @@ def test_one_call_has_the_uuids_too(driver):
 
 def test_a_driver_that_does_not_answer_is_slow_and_says_what_helps(driver, nodes, monkeypatch):
     driver("sleep 9")
-    monkeypatch.setattr(driver_reader.ask_driver, "__defaults__", (0.2,))
+    monkeypatch.setattr(driver_reader, "LIMIT_S", 0.2)
     seen = driver_reader.read_gpus()
     assert seen["error"] == "no answer in 0.2 s"
     seen["took_s"] = 90.0
