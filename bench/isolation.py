@@ -22,10 +22,7 @@ SHAPES = ((64, 16, 20), (512, 32, 3))
 
 def table() -> str:
     """Return the table of docs/acceptance.md: each fault in fabrics with 1 % noise."""
-    lines = [
-        "| fault | nodes | named | something else named | rounds |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| fault | nodes | named | something else named | rounds |", "|---|---|---|---|---|"]
     for kind in KINDS:
         for count, size, trials in SHAPES:
             seen = rates(kind, count, size, trials)

@@ -68,9 +68,7 @@ def steps(site: str, lab: Sequence[str] = ()) -> list[Step]:
             takes="2 minutes, one of them for the reboot",
         ),
         Step(
-            "Verify every setting",
-            ["rdmaprov", "validate", site, PATIENT],
-            takes="half a minute",
+            "Verify every setting", ["rdmaprov", "validate", site, PATIENT], takes="half a minute"
         ),
         Step(
             "Run all-reduces over each rail, with gloo as there is no GPU",

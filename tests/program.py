@@ -76,10 +76,7 @@ def call(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ende
 
 
 def fork(
-    words: Sequence[object],
-    cwd: Path,
-    streams: Sequence[int],
-    environment: Mapping[str, str],
+    words: Sequence[object], cwd: Path, streams: Sequence[int], environment: Mapping[str, str]
 ) -> ForkProcess:
     """Return a fork that runs the program's function.
 
@@ -137,10 +134,7 @@ def _import_everything() -> None:
 
 
 def _be_program(
-    argv: list[str],
-    cwd: Path,
-    streams: Sequence[int],
-    environment: Mapping[str, str],
+    argv: list[str], cwd: Path, streams: Sequence[int], environment: Mapping[str, str]
 ) -> None:
     """Run the program on new streams, which have the encodings that Python would give them."""
     for number, stream in enumerate(streams):

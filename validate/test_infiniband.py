@@ -7,14 +7,7 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import (
-    CouldNotTell,
-    boot_partition,
-    devices,
-    link_files,
-    rails,
-    subnet_port,
-)
+from rdmaprov.facts import CouldNotTell, boot_partition, devices, link_files, rails, subnet_port
 from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.subnet_port import UNICAST, SubnetPort
 from rdmaprov.facts.text import read_files

@@ -32,11 +32,7 @@ def test_iommu_does_not_translate_where_acs_is_off(host: Host, node: Node) -> No
     if node.get("pcie_iommu") != "keep":
         not_applicable(f"pcie_iommu: {node.get('pcie_iommu')}, which test_iommu.py judges")
     gpus = peers.ways_to_gpus(host)
-    others = {
-        **gpus,
-        **peers.ways_to_drives(host),
-        **peers.ways_to_nics(host, node.compute_rails),
-    }
+    others = {**gpus, **peers.ways_to_drives(host), **peers.ways_to_nics(host, node.compute_rails)}
     _, ends = peers.bridges(gpus, others)
     if not ends:
         not_applicable("no GPU has a peer below the same PCIe switch")

@@ -10,14 +10,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import (
-    CouldNotTell,
-    bluefield,
-    counters,
-    dcb,
-    devices,
-    lower_ports,
-)
+from rdmaprov.facts import CouldNotTell, bluefield, counters, dcb, devices, lower_ports
 from rdmaprov.facts.dcb import Dcb
 from rdmaprov.facts.virtual_function import is_virtual_function
 from rdmaprov.inventory import Node, Rail

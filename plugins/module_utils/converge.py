@@ -103,9 +103,4 @@ def converge(
             result["confirm"] = guard.name
             return result
     after = carry_out(plan, lambda: role.plan(machine, arguments))
-    return {
-        **result,
-        "reboot": after.reboot,
-        "notes": after.notes,
-        "warnings": after.warnings,
-    }
+    return {**result, "reboot": after.reboot, "notes": after.notes, "warnings": after.warnings}

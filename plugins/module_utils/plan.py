@@ -76,10 +76,7 @@ class Plan:
         self.warnings: list[str] = []
 
     def add(
-        self,
-        change: Change,
-        do: Callable[[], None],
-        undo: list[list[str]] | None = None,
+        self, change: Change, do: Callable[[], None], undo: list[list[str]] | None = None
     ) -> None:
         """Add a step."""
         self.steps.append(Step(change, do, undo or []))
@@ -117,7 +114,7 @@ class Plan:
                 lambda: self.machine.write(path, text, mode),
                 [],
                 diff,
-            ),
+            )
         )
         return True
 

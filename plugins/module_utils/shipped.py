@@ -109,10 +109,7 @@ def sources(owner: str, modules: tuple[ModuleType, ...]) -> dict[str, str]:
         modules: imported ones of ours, which import nothing else of ours; the program is the last.
     """
     header = _HEADER.format(owner)
-    files = {
-        "__main__.py": header + _MAIN.format(_name(modules[-1])),
-        "node/__init__.py": header,
-    }
+    files = {"__main__.py": header + _MAIN.format(_name(modules[-1])), "node/__init__.py": header}
     for module in modules:
         name = _name(module)
         path = name.replace(".", "/")

@@ -127,10 +127,7 @@ FILES = [
     Hostile("link-loop", make=_link("group_vars/nodes", "../group_vars")),
     Hostile("link-itself", make=_link("self.yml", "self.yml")),
     Hostile("link-hidden", make=_link("README.md", "/dev/zero")),
-    Hostile(
-        "directory-as-file",
-        {"hosts.yml": None, "hosts.yml/a.yml": HOSTS},
-    ),
+    Hostile("directory-as-file", {"hosts.yml": None, "hosts.yml/a.yml": HOSTS}),
     Hostile("deep-directories", make=_deep),
     Hostile("many-files", make=_many),
     Hostile("sparse", make=lambda site: _sparse(site, 100_000_000)),

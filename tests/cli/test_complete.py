@@ -67,10 +67,7 @@ def test_limited_run_is_complete_for_its_node_and_not_for_the_fleet(place):
 
 @pytest.mark.parametrize(
     ("words", "left_out"),
-    [
-        (("-k", "hugepages"), ["-k hugepages"]),
-        (("-m", "state"), ["-m state"]),
-    ],
+    [(("-k", "hugepages"), ["-k hugepages"]), (("-m", "state"), ["-m state"])],
 )
 def test_run_of_some_checks_is_complete_for_nobody(place, words, left_out):
     assert validated(place, *words) == (set(), False, left_out)

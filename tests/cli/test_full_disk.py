@@ -122,11 +122,7 @@ def test_json_for_the_user_is_whole_or_absent(tmp_path, disk, monkeypatch):
 def test_standard_output_on_a_full_disk_is_one_error(disk):
     with (disk.path / "said").open("w") as said:
         done = subprocess.run(
-            [*ARGV, "schema"],
-            stdout=said,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
+            [*ARGV, "schema"], stdout=said, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == ExitCode.UNKNOWN
     assert done.stderr.splitlines()[0].endswith(FULL)

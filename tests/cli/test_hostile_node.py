@@ -176,8 +176,7 @@ def test_no_escape_of_a_node_s_reaches_the_terminal_or_the_results(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("verb", "words"),
-    [pytest.param("plan", (), marks=pytest.mark.long), ("apply", ("--verbose",))],
+    ("verb", "words"), [pytest.param("plan", (), marks=pytest.mark.long), ("apply", ("--verbose",))]
 )
 def test_closed_standard_output_ends_the_run_and_its_results_are_kept(tmp_path, verb, words):
     Site(tmp_path, [SURVEY])

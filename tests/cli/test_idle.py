@@ -35,11 +35,7 @@ def site(cluster, tmp_path):
     """Return a function that runs a verb on a site whose node n2 has a job."""
     write(
         tmp_path / "site",
-        {
-            **GOOD,
-            "hosts.yml": HOSTS,
-            "group_vars/nodes.yml": "---\nscheduler_kind: slurm\n",
-        },
+        {**GOOD, "hosts.yml": HOSTS, "group_vars/nodes.yml": "---\nscheduler_kind: slurm\n"},
     )
     names = ("SLURM_CONF", "PATH")
     environment = {name: cluster.environment[name] for name in names}

@@ -76,10 +76,7 @@ def test_newest_run_is_taken_whatever_its_verb(place, capsys):
         (None, "is missing: the run was killed, or is still running"),
         ('{"schema": 1, "verb"', "is incomplete or no JSON"),
         ("[]", "is not the result of a run"),
-        (
-            {**runs.applied(2), "schema": 2},
-            "has schema 2, this rdmaprov reads 1",
-        ),
+        ({**runs.applied(2), "schema": 2}, "has schema 2, this rdmaprov reads 1"),
         ({**runs.applied(2), "nodes": None}, "nodes is missing or wrong"),
         ({**runs.applied(2), "nodes": {"n": {}}}, "KeyError: 'state' is missing or wrong"),
         ({**runs.applied(2), "verb": "later"}, "verb is missing or wrong"),

@@ -21,12 +21,7 @@ from tests.unit.helpers.local_node import here
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.launch import Launcher
 from rdmaprov.acceptance.ranks.nccl_logs import RunLogs, read_run
-from rdmaprov.acceptance.ranks.plan import (
-    GateJob,
-    JobLimits,
-    JobPlane,
-    Task,
-)
+from rdmaprov.acceptance.ranks.plan import GateJob, JobLimits, JobPlane, Task
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.probe.probe import Probe
 

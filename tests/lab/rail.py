@@ -78,7 +78,7 @@ class Rail:
         self.run(
             "modprobe -r nvidia_peermem; modprobe -r standin_ofed; attached=$(cat $R/attach)\n"
             "rmmod standin_mlx5e; modprobe standin_mlx5e\n"
-            "for each in $attached; do echo $each > $R/attach; done; ip link set $D up",
+            "for each in $attached; do echo $each > $R/attach; done; ip link set $D up"
         )
 
 

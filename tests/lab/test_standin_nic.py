@@ -41,8 +41,7 @@ def test_ets_initially_vendor_with_first_two_classes_exchanged(rail):
 
 def test_ets_weights_are_kept_next_to_zero_weights(rail):
     (ets,) = rail.dcb(
-        "ets",
-        after="dcb ets set dev $D tc-tsa all:ets tc-bw all:0 0:60 3:40 prio-tc all:0 3:3",
+        "ets", after="dcb ets set dev $D tc-tsa all:ets tc-bw all:0 0:60 3:40 prio-tc all:0 3:3"
     )
     assert ets["tc_bw"] == [60, 0, 0, 40, 0, 0, 0, 0]
     assert ets["prio_tc"] == [0, 0, 0, 3, 0, 0, 0, 0]

@@ -49,12 +49,7 @@ def leaf_uplinks(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     return of_leaf(condition, block, rail)
 
 
-@fault(
-    "leaf-lossy",
-    "a leaf loses 1e-3 of the packets",
-    "corruption: SIGCOMM 17",
-    "leaf",
-)
+@fault("leaf-lossy", "a leaf loses 1e-3 of the packets", "corruption: SIGCOMM 17", "leaf")
 def leaf_lossy(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     switch, block, rail = _any_switch(condition, chance)
     condition.switch_loss[switch] = 1e-3

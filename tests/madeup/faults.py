@@ -54,13 +54,7 @@ FAULTS: dict[str, FaultKind] = {}
 
 
 def fault(
-    name: str,
-    changes: str,
-    source: str,
-    level: str,
-    *,
-    held_out: bool = False,
-    same_as: str = "",
+    name: str, changes: str, source: str, level: str, *, held_out: bool = False, same_as: str = ""
 ) -> Callable[[Callable[[Condition, Chance], tuple[Truth, ...]]], object]:
     """Register a kind of fault by the function that breaks a fleet."""
 

@@ -227,10 +227,7 @@ def ordered_writes(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
 
 
 @fault(
-    "other-job",
-    "another job uses the GPUs of a node",
-    "a scheduler's epilog that failed",
-    "node",
+    "other-job", "another job uses the GPUs of a node", "a scheduler's epilog that failed", "node"
 )
 def other_job(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node = any_node(condition, chance)

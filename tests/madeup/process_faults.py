@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from tests.madeup.condition import Condition, RankFault
-from tests.madeup.faults import (
-    Chance,
-    Truth,
-    any_gpu,
-    any_node,
-    any_port,
-    fault,
-    of_node,
-    of_rank,
-)
+from tests.madeup.faults import Chance, Truth, any_gpu, any_node, any_port, fault, of_node, of_rank
 
 
 def _add(condition: Condition, chance: Chance, what: str) -> tuple[Truth, ...]:
@@ -70,12 +61,7 @@ def adding_wrong(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     return _add(condition, chance, "adds-wrong")
 
 
-@fault(
-    "slow-process",
-    "a process starts each collective 3 to 20 ms late",
-    "CPU limits",
-    "rank",
-)
+@fault("slow-process", "a process starts each collective 3 to 20 ms late", "CPU limits", "rank")
 def slow_process(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node, gpu = any_gpu(condition, chance)
     condition.late_us[node, gpu] = chance.uniform(3e3, 20e3)
@@ -102,12 +88,7 @@ def version_mismatch(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     return of_node(node)
 
 
-@fault(
-    "override-algo",
-    "NCCL_ALGO on one node: ranks disagree",
-    "NCCL documentation",
-    "node",
-)
+@fault("override-algo", "NCCL_ALGO on one node: ranks disagree", "NCCL documentation", "node")
 def override_algo(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node = any_node(condition, chance)
     condition.environment[node] = {"NCCL_ALGO": "Ring"}
@@ -147,10 +128,7 @@ def socket_fallback(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
 
 
 @fault(
-    "liar-healthy",
-    "a node with half a slot reports good times and counters",
-    "strangers",
-    "node",
+    "liar-healthy", "a node with half a slot reports good times and counters", "strangers", "node"
 )
 def liar_healthy(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node, rail = any_port(condition, chance)

@@ -106,11 +106,7 @@ class KeptTrials:
 
 
 def measure(
-    wanted: Sequence[FaultKind | None],
-    nodes: int,
-    seeds: range,
-    noise: float,
-    kept: KeptTrials,
+    wanted: Sequence[FaultKind | None], nodes: int, seeds: range, noise: float, kept: KeptTrials
 ) -> Iterator[tuple[FaultKind | None, list[Trial]]]:
     """Yield each kind with its trials; the same seed gives the same ones."""
     for kind in wanted:

@@ -148,9 +148,7 @@ def _of_mapping(value: dict[Any, Any], before: dict[Any, Any], where: str) -> It
             )
     for key in before.keys() - value.keys():
         yield Mutation(
-            f"{where}.{key} is back",
-            _setter(value, key, before[key]),
-            partial(value.pop, key),
+            f"{where}.{key} is back", _setter(value, key, before[key]), partial(value.pop, key)
         )
 
 

@@ -125,11 +125,7 @@ CASES = {
     ),
     "links of ifupdown": Case(OfManager, {"manager": "auto"}, managed(links_node.with_ifupdown)),
     "links of netplan": Case(OfManager, {"manager": "netplan"}, managed(links_node.with_netplan)),
-    "mlx5": Case(
-        mlx5,
-        mlx5_node.arguments(),
-        lambda root: mlx5_node.with_mlx5(FakeMachine(root)),
-    ),
+    "mlx5": Case(mlx5, mlx5_node.arguments(), lambda root: mlx5_node.with_mlx5(FakeMachine(root))),
     "mtu": Case(mtu, test_mtu.arguments(), fixture(test_mtu.node)),
     "nccl": Case(nccl, nccl_node.arguments(), fixture(test_nccl.node)),
     "ofed": Case(
@@ -154,9 +150,7 @@ CASES = {
         {"^node.masters": "who manages the subnet, which the fabric says"},
     ),
     "torch_runtime in an environment": Case(
-        torch_runtime,
-        torch_node.arguments(python=torch_node.PYTHON),
-        torch_node.TorchNode,
+        torch_runtime, torch_node.arguments(python=torch_node.PYTHON), torch_node.TorchNode
     ),
     "torch_runtime in an image": Case(
         torch_runtime,

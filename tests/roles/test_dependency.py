@@ -15,10 +15,7 @@ NODES = ("one", "two")
 SITE = {
     "all": {
         "hosts": {
-            name: {
-                "ansible_connection": "local",
-                "ansible_python_interpreter": sys.executable,
-            }
+            name: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
             for name in NODES
         },
         "vars": {

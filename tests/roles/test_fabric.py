@@ -46,10 +46,7 @@ def test_rails_get_their_addresses_routes_and_rules(node: FakeMachine, ip: IpRou
         ("-4", "1000"): ["198.18.0.0/24 dev ens1", "default via 198.18.0.254 dev ens1"],
         ("-6", "1001"): ["fd00:1::/64 dev ens2"],
     }
-    assert ip.rules == {
-        "-4": [(1000, "198.18.0.1", "1000")],
-        "-6": [(1001, "fd00:1::1", "1001")],
-    }
+    assert ip.rules == {"-4": [(1000, "198.18.0.1", "1000")], "-6": [(1001, "fd00:1::1", "1001")]}
     assert [node.value(ARP + name) for name in fabric.SETTINGS] == ["1", "2", "2"]
     assert not node.names("/run/rdmaprov/unread/systemd-networkd")
 
@@ -132,10 +129,7 @@ def test_rail_that_the_site_gives_another_address_gets_it(node: FakeMachine, ip:
     rails = [{"netdev": "ens1", "address": "fd00::9/64"}, RAILS[1]]
     apply(node, rails=rails)
     assert ip.links["ens1"] == ["fe80::1/64", "fd00::9/64"]
-    assert ip.rules == {
-        "-4": [],
-        "-6": [(1001, "fd00:1::1", "1001"), (1000, "fd00::9", "1000")],
-    }
+    assert ip.rules == {"-4": [], "-6": [(1001, "fd00:1::1", "1001"), (1000, "fd00::9", "1000")]}
     assert apply(node, rails=rails) == []
 
 

@@ -6,12 +6,7 @@ import pytest
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import fabric
-from tests.roles.fabric_node import (
-    RAILS,
-    apply,
-    with_ip,
-    with_two_rails,
-)
+from tests.roles.fabric_node import RAILS, apply, with_ip, with_two_rails
 from tests.roles.fake import FakeMachine
 from tests.roles.iproute import IpRoute
 

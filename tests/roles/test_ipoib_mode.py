@@ -113,11 +113,7 @@ def used(node: FakeMachine, path: str) -> str:
             "/etc/NetworkManager/system-connections/rdmaprov-ens1.nmconnection",
             "transport-mode=connected",
         ),
-        (
-            with_netplan,
-            "/etc/netplan/90-rdmaprov-ens1.yaml",
-            "      infiniband-mode: connected",
-        ),
+        (with_netplan, "/etc/netplan/90-rdmaprov-ens1.yaml", "      infiniband-mode: connected"),
         (
             with_ifupdown,
             "/etc/network/interfaces.d/rdmaprov-fabric-ens1",

@@ -136,9 +136,7 @@ def test_device_without_a_definition_of_its_own_is_refused(
         planned(node, netdev)
 
 
-def test_files_that_netplan_does_not_take_are_refused_before_anything_is_written(
-    node: FakeMachine,
-):
+def test_files_that_netplan_does_not_take_are_refused_before_anything_is_written(node: FakeMachine):
     node.programs["netplan generate --root-dir"] = fails(CHANGES_TYPE)
     with pytest.raises(Refused, match=r"take /etc/netplan/90-rdmaprov-ens1\.yaml:4:5: Error in"):
         planned(node, "ens1")

@@ -180,10 +180,7 @@ def test_answers_of_every_kind_come_back(machine: FakeMachine):
     machine.put("/etc/one")
     Path(machine.path("/etc/one")).write_bytes(b"text\xff\n")
     machine.link("/etc/two", "/etc/one")
-    machine.programs = {
-        "good": "out",
-        "bad": CommandFailed(["bad"], 3, "no"),
-    }
+    machine.programs = {"good": "out", "bad": CommandFailed(["bad"], 3, "no")}
     recorder = Recorder(machine)
     questions = (
         lambda node: node.read("/etc/one"),

@@ -16,14 +16,7 @@ from plugins.module_utils.roles import subnet_manager
 from plugins.module_utils.subnet_manager import unit
 from plugins.module_utils.subnet_manager.port import Port
 from tests.roles.fake import FakeMachine
-from tests.roles.opensm_node import (
-    CONFIGURATION,
-    GUID,
-    OTHER,
-    UNIT,
-    OpensmNode,
-    arguments,
-)
+from tests.roles.opensm_node import CONFIGURATION, GUID, OTHER, UNIT, OpensmNode, arguments
 
 NAME = "rdmaprov-opensm-rail0.service"
 
@@ -155,10 +148,7 @@ def test_process_that_was_started_with_other_files_is_restarted(node: OpensmNode
     apply(node)
     node.put("/proc/7/environ", "PATH=/bin\0RDMAPROV_CONFIGURATION=0123456789abcdef\0")
     (change,) = apply(node)["changes"]
-    assert (change["layer"], change["seen"]) == (
-        "running",
-        "started with another configuration",
-    )
+    assert (change["layer"], change["seen"]) == ("running", "started with another configuration")
 
 
 def test_rail_on_another_port_restarts_it(node: OpensmNode):

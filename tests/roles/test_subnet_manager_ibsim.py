@@ -193,9 +193,7 @@ def test_standby_that_does_not_run_is_named(sim: Sim, capfd: pytest.CaptureFixtu
 
 
 @pytest.mark.long
-def test_takeover_and_return_take_seconds_with_the_roles_settings(
-    sim: Sim,
-):
+def test_takeover_and_return_take_seconds_with_the_roles_settings(sim: Sim):
     one, two = two_managers(sim)
     one.kill(UNIT)
     takeover_s = wait_for(lambda: master(two) == guid(two))

@@ -101,10 +101,7 @@ def test_environment_with_other_versions_is_replaced_whole(quick: Real, tmp_path
     old = environment(tmp_path, requirements=["torch==2.12.0"])
     converge(quick, torch_runtime, old, check=False)
     seen = converge(quick, torch_runtime, environment(tmp_path), check=False)["changes"][0]
-    assert (seen["seen"], seen["wanted"]) == (
-        "torch is 2.12.0, expected 2.13.0",
-        "torch==2.13.0",
-    )
+    assert (seen["seen"], seen["wanted"]) == ("torch is 2.12.0, expected 2.13.0", "torch==2.13.0")
     places = sorted(path.name for path in tmp_path.glob("torch.?"))
     assert places == [(tmp_path / "torch").readlink().name]
     assert not converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]

@@ -82,10 +82,7 @@ def test_rails_are_in_another_order(suite, fleet, nodes, changed):
     """Rail 0 may be the device with the higher number: the site's order counts."""
     node = fleet.nodes[0]
     one, other = node.rails
-    rails = (
-        replace(other, index=0, gpus=other.gpus),
-        replace(one, index=1, gpus=one.gpus),
-    )
+    rails = (replace(other, index=0, gpus=other.gpus), replace(one, index=1, gpus=one.gpus))
     for path in (
         "/etc/systemd/network/20-rdmaprov-ens1.network",
         "/etc/systemd/network/20-rdmaprov-ens2.network",

@@ -112,10 +112,7 @@ def _wrong(link: Link, rail: Rail) -> list[str]:
 
 
 def _require_known(
-    links: dict[str, Link],
-    rails: list[Rail],
-    owners: dict[str, Rail],
-    given: dict[str, list[str]],
+    links: dict[str, Link], rails: list[Rail], owners: dict[str, Rail], given: dict[str, list[str]]
 ) -> None:
     named = {rail.netdev: rail for rail in rails}
     for netdev, link in links.items():

@@ -122,9 +122,5 @@ def _running(plan: Plan, service: Service, memlock: Memlock) -> None:
     seen = "{} soft, {} hard".format(*found.groups())
     plan.command(
         Change(RUNNING, service.unit, "locked memory", seen, memlock.kernel),
-        [
-            "prlimit",
-            f"--pid={service.process}",
-            f"--memlock={memlock.kernel}:{memlock.kernel}",
-        ],
+        ["prlimit", f"--pid={service.process}", f"--memlock={memlock.kernel}:{memlock.kernel}"],
     )

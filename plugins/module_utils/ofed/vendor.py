@@ -161,11 +161,7 @@ def _packages(
 
 
 def _install(
-    machine: Machine,
-    manager: Manager,
-    arguments: dict[str, Any],
-    origin: Origin,
-    remove: list[str],
+    machine: Machine, manager: Manager, arguments: dict[str, Any], origin: Origin, remove: list[str]
 ) -> None:
     """Install, after everything that can be known beforehand is known to be right."""
     name, installed = meta(arguments), manager.installed()

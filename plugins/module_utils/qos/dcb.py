@@ -74,11 +74,7 @@ class Dcb:
         return [["dcb", "pfc", "set", "dev", netdev, "prio-pfc", "all:off", *words, *length]]
 
     def ets(
-        self,
-        netdev: str,
-        tsa: tuple[str, ...],
-        percent: tuple[int, ...],
-        classes: tuple[int, ...],
+        self, netdev: str, tsa: tuple[str, ...], percent: tuple[int, ...], classes: tuple[int, ...]
     ) -> list[list[str]]:
         """Have classes served like this."""
         words = ["tc-tsa", *_index(tsa), "tc-bw", *_index(percent)]

@@ -55,11 +55,7 @@ class MlnxQos:
         return [["mlnx_qos", "-i", netdev, "--cable_len", str(cable_length_m), "--pfc", on]]
 
     def ets(
-        self,
-        netdev: str,
-        tsa: tuple[str, ...],
-        percent: tuple[int, ...],
-        classes: tuple[int, ...],
+        self, netdev: str, tsa: tuple[str, ...], percent: tuple[int, ...], classes: tuple[int, ...]
     ) -> list[list[str]]:
         """Have classes served like this."""
         words = ["--tsa", ",".join(tsa), "--tcbw", _join(percent), "--prio_tc", _join(classes)]

@@ -90,10 +90,7 @@ def choose(machine: Machine, netdev: str, wanted: Description) -> Backend:
 
 def _aspects(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]:
     """Return the parts in the order of setting: the host decides first, PFC needs its map."""
-    return [
-        *_classification(backend, netdev, wanted),
-        *_queues(backend, netdev, wanted),
-    ]
+    return [*_classification(backend, netdev, wanted), *_queues(backend, netdev, wanted)]
 
 
 def _classification(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]:

@@ -62,11 +62,7 @@ class Backend(Protocol):
         """Have PFC on these priorities alone, for this length of cable."""
 
     def ets(
-        self,
-        netdev: str,
-        tsa: tuple[str, ...],
-        percent: tuple[int, ...],
-        classes: tuple[int, ...],
+        self, netdev: str, tsa: tuple[str, ...], percent: tuple[int, ...], classes: tuple[int, ...]
     ) -> list[list[str]]:
         """Have classes served like this."""
 

@@ -202,9 +202,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan_partitions(plan, rails)
     plan_mode(plan, rails, mode_of(arguments))
     plan_addresses(
-        plan,
-        rails,
-        {each.netdev: links.of(each.port).own_addresses(each.netdev) for each in rails},
+        plan, rails, {each.netdev: links.of(each.port).own_addresses(each.netdev) for each in rails}
     )
     plan_routing(plan, routed)
     plan_arp(

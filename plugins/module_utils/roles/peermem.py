@@ -11,14 +11,7 @@ from ..kmod.parameters import is_loaded
 from ..machine import Machine, NodeError
 from ..peermem import dmabuf, load
 from ..peermem.load import MODULE
-from ..plan import (
-    CONFIGURED,
-    RUNNING,
-    Change,
-    NotYet,
-    Plan,
-    Refused,
-)
+from ..plan import CONFIGURED, RUNNING, Change, NotYet, Plan, Refused
 from ..rails import find
 
 UNIT = "nvidia-persistenced.service"

@@ -7,12 +7,7 @@ from typing import Any
 
 from .. import bluefield, guard, systemd
 from ..machine import Machine
-from ..plan import (
-    CONFIGURED,
-    Change,
-    Plan,
-    Refused,
-)
+from ..plan import CONFIGURED, Change, Plan, Refused
 from ..qos import description
 from ..qos.install import plan_program, plan_units
 from ..qos.marking import require_agreement

@@ -15,12 +15,7 @@ from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.launch import JobRunner, Launcher
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stage_report import (
-    TABLE,
-    StageReport,
-    leave_out,
-    left_out_line,
-)
+from rdmaprov.acceptance.stage_report import TABLE, StageReport, leave_out, left_out_line
 from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import host as stages_host
 from rdmaprov.acceptance.stages import scaling as stages_scaling

@@ -40,12 +40,7 @@ class NodeState(StrEnum):
     NOT_STARTED = "not_begun"  # the run stopped before any role ran
 
 
-_NOT_TOLD = {
-    NodeState.UNKNOWN,
-    NodeState.UNREACHABLE,
-    NodeState.INCOMPLETE,
-    NodeState.NOT_STARTED,
-}
+_NOT_TOLD = {NodeState.UNKNOWN, NodeState.UNREACHABLE, NodeState.INCOMPLETE, NodeState.NOT_STARTED}
 
 
 @dataclass(frozen=True)
@@ -141,9 +136,7 @@ def next_result(node: NodeResult, event: NodeEvent) -> NodeResult:
     """Return a node's result after one more event."""
     role = event.role
     node = replace(
-        node,
-        seconds=node.seconds + event.seconds,
-        running=role if event.kind == "started" else "",
+        node, seconds=node.seconds + event.seconds, running=role if event.kind == "started" else ""
     )
     if event.survey is not None:
         if node.roles_started:

@@ -9,11 +9,7 @@ from rdmaprov.bandwidth.fabric import Fabric, FabricError
 from rdmaprov.inventory import Node
 
 
-def site_fabric(
-    nodes: Sequence[Node],
-    gpus_per_node: int = 0,
-    mnnvl: bool = True,
-) -> Fabric:
+def site_fabric(nodes: Sequence[Node], gpus_per_node: int = 0, mnnvl: bool = True) -> Fabric:
     """Return the fabric of some nodes; the weakest of them counts.
 
     Args:
@@ -29,8 +25,7 @@ def site_fabric(
     rails = min((len(node.compute_rails) for node in nodes), default=0)
     if not rails or min(links) <= 0 or min(over) < 1:
         raise FabricError(
-            "the site does not state its fabric",
-            "Write fabric_rails and fabric_link_gbps.",
+            "the site does not state its fabric", "Write fabric_rails and fabric_link_gbps."
         )
     gpus = gpus_per_node or min(_gpus(node) for node in nodes)
     domain = nvlink_nodes(nodes) if mnnvl else 1

@@ -146,11 +146,7 @@ def _known_keys(terms: Terms) -> tuple[dict[str, list[str]], dict[str, str]]:
 
 
 def _predicate(
-    result: GateResult,
-    directory: Path,
-    now: datetime,
-    terms: Terms,
-    keys: Mapping[str, list[str]],
+    result: GateResult, directory: Path, now: datetime, terms: Terms, keys: Mapping[str, list[str]]
 ) -> Part:
     hide, measured = terms.hide, of_gate.measured_by_node(result)
     digests = {node.name: node_digest(node, hide) for node in terms.nodes}

@@ -54,12 +54,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Run in this Slurm job, which must hold the nodes; without it, accept requests an"
     " allocation.",
 )
-@click.option(
-    "--stages",
-    metavar="LIST",
-    default="",
-    help=gate_stages.help_line(),
-)
+@click.option("--stages", metavar="LIST", default="", help=gate_stages.help_line())
 @click.option(
     "--soak",
     metavar="TIME",
@@ -87,9 +82,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Time limit of each job; by default it grows with the number of ranks.",
 )
 @click.option(
-    "--ignore-validate",
-    is_flag=True,
-    help="Measure nodes even if no complete validate has passed.",
+    "--ignore-validate", is_flag=True, help="Measure nodes even if no complete validate has passed."
 )
 @click.option(
     "--sign",

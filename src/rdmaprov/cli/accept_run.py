@@ -18,13 +18,7 @@ from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import StageReport, parse_stages
-from rdmaprov.acceptance.stages.resume import (
-    FILE,
-    as_text,
-    find_run,
-    identity,
-    read_stages,
-)
+from rdmaprov.acceptance.stages.resume import FILE, as_text, find_run, identity, read_stages
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.bandwidth.history import history_path

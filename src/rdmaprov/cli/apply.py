@@ -43,9 +43,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Reboot nodes that require it.  [default: reboot_policy of SITE]",
 )
 @click.option(
-    "--drifted",
-    is_flag=True,
-    help="Probe all nodes first; change only those that differ.",
+    "--drifted", is_flag=True, help="Probe all nodes first; change only those that differ."
 )
 @change_options
 @json_option

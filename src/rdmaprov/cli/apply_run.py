@@ -48,10 +48,7 @@ def converge(
     most = (
         limits.parse_share("--max-failures", max_failures, 0) if max_failures is not None else None
     )
-    with (
-        site_lock(site, wait_s),
-        session.prepare(site, limit, json_file, passwords) as ready,
-    ):
+    with site_lock(site, wait_s), session.prepare(site, limit, json_file, passwords) as ready:
         if kept is not None:
             kept.require_site(ready.nodes)
             ready = ready.only(kept.nodes)

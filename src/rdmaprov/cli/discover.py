@@ -40,11 +40,7 @@ if TYPE_CHECKING:
 @password_options
 @verbosity_options
 def discover(
-    site: Path,
-    limit: str | None,
-    write: bool,
-    replace: bool,
-    **passwords: Unpack[PasswordOptions],
+    site: Path, limit: str | None, write: bool, replace: bool, **passwords: Unpack[PasswordOptions]
 ) -> int:
     """Read the RDMA devices, GPUs and memory of the nodes of SITE over ssh.
 

@@ -89,13 +89,7 @@ def restore(cluster: Cluster, name: str, nodes: Sequence[str]) -> None:
 @click.option("--rail", type=int, default=0, show_default=True, help="Rail to break.")
 @click.option("--list", "as_list", is_flag=True, help="List all faults and what each stands for.")
 @click.pass_obj
-def fault(
-    cluster: Cluster,
-    node: str | None,
-    name: str | None,
-    rail: int,
-    as_list: bool,
-) -> None:
+def fault(cluster: Cluster, node: str | None, name: str | None, rail: int, as_list: bool) -> None:
     """Inject the fault NAME into NODE. `rdmaprov lab heal NODE` removes it."""
     from rdmaprov.cli import lab_view
     from rdmaprov.lab import faults

@@ -17,12 +17,7 @@ from rdmaprov.lab.virtual_machines import State
 
 LINE_WIDTH = 100
 INDENT = "    "
-_STYLE = {
-    State.UP: "green",
-    State.BOOTING: "yellow",
-    State.PAUSED: "yellow",
-    State.DOWN: "red",
-}
+_STYLE = {State.UP: "green", State.BOOTING: "yellow", State.PAUSED: "yellow", State.DOWN: "red"}
 
 
 def table(lab: Lab, states: Sequence[State]) -> None:

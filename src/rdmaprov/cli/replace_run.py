@@ -148,11 +148,7 @@ def return_nodes(
     keys = allowed_keys(host_keys, names)
     wanted = sizes.parse_sizes(size_range) if size_range else ()
     asked = Asked(site, names, keys, yes, witnesses, wanted, wait_s)
-    with (
-        site_lock(site, wait_s),
-        signals_interrupt(),
-        provide_passwords(passwords) as given,
-    ):
+    with site_lock(site, wait_s), signals_interrupt(), provide_passwords(passwords) as given:
         ready = session.check_site(site, None, given, None)
         _require_known(ready, site, names)
         replaced = [node for node in ready.fleet.nodes if node.name in names]
@@ -175,11 +171,7 @@ def _replacement(work: Work, take_over: bool) -> Replacement:
     return Replacement(
         work.asked.nodes,
         (Step("host key", looks.host_key), Step("compare", looks.compare)),
-        (
-            Step(APPLY, proofs.apply),
-            Step(VALIDATE, proofs.validate),
-            Step(ACCEPT, proofs.accept),
-        ),
+        (Step(APPLY, proofs.apply), Step(VALIDATE, proofs.validate), Step(ACCEPT, proofs.accept)),
         work.scheduler,
         work.journal,
         wait_s(work.replaced.fleet.nodes),

@@ -11,12 +11,7 @@ from typing import IO, Any, Unpack
 
 from rdmaprov.acceptance.launchers.choice import choose, with_launcher
 from rdmaprov.acceptance.launchers.opening import open_nodes
-from rdmaprov.acceptance.live.tune_jobs import (
-    TuneJobs,
-    ready_site,
-    sizes_line,
-    tune_sizes,
-)
+from rdmaprov.acceptance.live.tune_jobs import TuneJobs, ready_site, sizes_line, tune_sizes
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.launch import Launcher
 from rdmaprov.bandwidth.rates import format_gb_s
@@ -163,11 +158,7 @@ def _document(head: Head, ready: session.Prepared, answer: _Answer) -> dict[str,
     more = {"backend": "", "sizes": [], **result_as_data(TuneResult(), ()), "said": answer.lines}
     nodes: dict[str, Any] = {name: {} for name in ready.nodes}
     return results_document(
-        head,
-        datetime.now(UTC),
-        answer.code,
-        nodes,
-        {**more, "leave_defaults": False} | answer.data,
+        head, datetime.now(UTC), answer.code, nodes, {**more, "leave_defaults": False} | answer.data
     )
 
 

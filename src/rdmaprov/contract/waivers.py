@@ -10,13 +10,7 @@ from typing import Any
 from rdmaprov.contract.qos import NOTES
 from rdmaprov.contract.rule import Rule, Violation
 from rdmaprov.inventory.model import Node
-from rdmaprov.problem import (
-    Problem,
-    fold_problems,
-    gather_places,
-    merge_problems,
-    printable,
-)
+from rdmaprov.problem import Problem, fold_problems, gather_places, merge_problems, printable
 from rdmaprov.words import some
 
 VARIABLE = "fabric_waivers"

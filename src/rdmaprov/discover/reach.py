@@ -36,11 +36,7 @@ _NUMA = integer(-1, 1023)  # MAX_NUMNODES of the largest kernels
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _ADDRESSES = list_of(plain_text(r"[0-9a-fA-F.:]{2,45}/[0-9]{1,3}"), 256)
 _PARTITION = fields(
-    {
-        "netdev": plain_text(_NETDEV),
-        "key": plain_text("0x[0-9a-f]{4}"),
-        "addresses": _ADDRESSES,
-    }
+    {"netdev": plain_text(_NETDEV), "key": plain_text("0x[0-9a-f]{4}"), "addresses": _ADDRESSES}
 )
 _RAIL = fields(
     {

@@ -11,15 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.explain import (
-    flight,
-    job_logs,
-    nccl_tests,
-    perf_result,
-    ports,
-    ras_report,
-    topology,
-)
+from rdmaprov.explain import flight, job_logs, nccl_tests, perf_result, ports, ras_report, topology
 from rdmaprov.explain.given import GivenText
 from rdmaprov.explain.model import Shown
 
@@ -176,8 +168,7 @@ INPUTS = (
         "nvidia-smi-topo",
         "the matrix of nvidia-smi topo -m",
         _only(
-            r"^GPU0[ \t]+X[ \t]",
-            r"^[ \t]{0,16}(?:\x1b\[\d{0,3}m)?GPU0[ \t].{0,4096}CPU Affinity",
+            r"^GPU0[ \t]+X[ \t]", r"^[ \t]{0,16}(?:\x1b\[\d{0,3}m)?GPU0[ \t].{0,4096}CPU Affinity"
         ),
         _each(topology.read),
         "how GPUs reach each other; how far each is from a NIC",

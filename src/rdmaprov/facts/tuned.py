@@ -18,12 +18,7 @@ from rdmaprov.facts.text import END, read_files, whole
 
 UNIT, ACTIVE, MAIN = "tuned.service", "/etc/tuned/active_profile", "/etc/tuned/tuned-main.conf"
 # The first counts: a user's profile hides the distribution's of the same name.
-_DIRECTORIES = (
-    "/etc/tuned/profiles",
-    "/etc/tuned",
-    "/usr/lib/tuned/profiles",
-    "/usr/lib/tuned",
-)
+_DIRECTORIES = ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _MOST_PROFILES = 32
 _POLICY = re.compile(r"--policyscript(?:=.*)?|-l.*")

@@ -30,10 +30,7 @@ def certificate_facts(path: Path, names: Collection[str]) -> list[Fact]:
     if STATEMENT(statement) is not RIGHT:
         return []
     predicate = statement["predicate"]
-    facts = [
-        Fact("", ISSUED, predicate["id"][:12]),
-        Fact("", UNTIL, predicate["valid_until"]),
-    ]
+    facts = [Fact("", ISSUED, predicate["id"][:12]), Fact("", UNTIL, predicate["valid_until"])]
     for name, own in predicate["nodes"].items():
         if name in names:
             facts += [fact for fact in _of_node(name, own) if fact.value]

@@ -113,10 +113,7 @@ def signature(body: bytes, secret: bytes, now: int) -> str:
 
 
 def _post(target: str, body: bytes, secret: bytes, end: float) -> None:
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": f"rdmaprov/{rdmaprov.__version__}",
-    }
+    headers = {"Content-Type": "application/json", "User-Agent": f"rdmaprov/{rdmaprov.__version__}"}
     if secret:
         headers[SIGNATURE] = signature(body, secret, int(time.time()))
     request = urllib.request.Request(target, body, headers, method="POST")  # noqa: S310 - is_url

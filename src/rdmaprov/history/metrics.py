@@ -72,11 +72,7 @@ _NODE_STATE = {
 def metrics_text(found: History) -> str:
     """Return the metrics of a site as text, which is valid OpenMetrics and Prometheus's format."""
     site = site_label(found.site)
-    gauges = [
-        *_of_runs(found, site),
-        *_of_nodes(found, site),
-        *_of_fabric(found, site),
-    ]
+    gauges = [*_of_runs(found, site), *_of_nodes(found, site), *_of_fabric(found, site)]
     return openmetrics_text(gauges)
 
 

@@ -110,10 +110,7 @@ def _variables(facts: Facts) -> str:
     parts += ["", "# The hardware.", f"fabric_gpu_count: {facts.gpus}"]
     parts += ["", "# The rails, in order: rail i of every node is on the same network plane."]
     parts += ["fabric_rails:", *_rails(facts)]
-    parts += [
-        "",
-        "# never, or if-needed: apply reboots each node that requires it.",
-    ]
+    parts += ["", "# never, or if-needed: apply reboots each node that requires it."]
     parts += ["reboot_policy: never"]
     return "\n".join(parts) + "\n"
 

@@ -43,12 +43,7 @@ class Accel(StrEnum):
         """QEMU's arguments for it; the processor is the best that there is."""
         if self is Accel.KVM:
             return ["-accel", "kvm", "-cpu", "host"]
-        return [
-            "-accel",
-            f"tcg,thread=multi,tb-size={TRANSLATED_CODE_MIB}",
-            "-cpu",
-            "max,la57=off",
-        ]
+        return ["-accel", f"tcg,thread=multi,tb-size={TRANSLATED_CODE_MIB}", "-cpu", "max,la57=off"]
 
 
 def boots(accel: Accel, timeout_s: float = PROBE_TIMEOUT_S) -> bool:

@@ -18,10 +18,7 @@ from rdmaprov.resources import data_dir
 TIMEOUT_S = 120.0
 NOTHING_TO_BREAK = 3  # a script's exit code: what it is to break is not there
 # Where a node records a fault, by what ends it: in memory, or on the disk.
-_RECORDS = {
-    "a reboot": "/run/rdmaprov-lab/faults",
-    "healed": "/var/lib/rdmaprov-lab/faults",
-}
+_RECORDS = {"a reboot": "/run/rdmaprov-lab/faults", "healed": "/var/lib/rdmaprov-lab/faults"}
 _HEADER = re.compile(
     r"# title: (?P<title>.+)\n"
     r"# stands for: (?P<stands_for>.+\n(?:#   .+\n)*)"

@@ -243,10 +243,7 @@ def write_site(directory: Path, topology: Topology) -> None:
         "fabric_partition_keys": [_DEFAULT_KEY],
         "subnet_manager_hosts": [node_name(1)],
         "fabric_rails": [
-            {
-                "rdma": device_name(rail),
-                "leaf": leaf_name("{{ fabric_leaf }}", rail),
-            }
+            {"rdma": device_name(rail), "leaf": leaf_name("{{ fabric_leaf }}", rail)}
             for rail in range(topology.rails)
         ],
         "fabric_spines": topology.spine_names(),

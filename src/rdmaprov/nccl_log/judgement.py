@@ -78,13 +78,7 @@ def diagnosed(fault: Diagnosis) -> Finding:
     """Return what NCCL's diagnostics show as a finding."""
     where = [*fault.hosts, *([format_numbers(fault.ranks)] if fault.ranks else [])]
     what = f"{', '.join(where)}: {fault.what}" if where else fault.what
-    return Finding(
-        "nccl.diagnostics",
-        what,
-        fault.remedy,
-        proven=fault.proven,
-        nodes=fault.hosts,
-    )
+    return Finding("nccl.diagnostics", what, fault.remedy, proven=fault.proven, nodes=fault.hosts)
 
 
 def _by_host(channels: list[Channel]) -> Iterator[tuple[tuple[str, str], list[Channel]]]:

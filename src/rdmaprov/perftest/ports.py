@@ -10,14 +10,7 @@ from collections.abc import Collection, Sequence
 from rdmaprov.isolation.compare import least_good
 from rdmaprov.isolation.meetings import pair_key
 from rdmaprov.perftest.matrix import PathKey
-from rdmaprov.perftest.suspects import (
-    BOTH,
-    MOST_BAD,
-    RECEIVING,
-    SENDING,
-    Evidence,
-    Suspect,
-)
+from rdmaprov.perftest.suspects import BOTH, MOST_BAD, RECEIVING, SENDING, Evidence, Suspect
 
 # A port is named if it fails with two others or more, and if less than one good port in a hundred
 # fleets would look as bad by chance.

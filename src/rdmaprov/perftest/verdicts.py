@@ -10,20 +10,9 @@ from dataclasses import replace
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.perftest.expected import BAD_SHARE_OF_CEILING
-from rdmaprov.perftest.matrix import (
-    ACROSS,
-    INSIDE,
-    PathKey,
-    PathMatrix,
-)
+from rdmaprov.perftest.matrix import ACROSS, INSIDE, PathKey, PathMatrix
 from rdmaprov.perftest.ports import ends
-from rdmaprov.perftest.suspects import (
-    BOTH,
-    MOST_BAD,
-    RECEIVING,
-    SENDING,
-    Suspect,
-)
+from rdmaprov.perftest.suspects import BOTH, MOST_BAD, RECEIVING, SENDING, Suspect
 from rdmaprov.words import some
 
 COMES_AND_GOES = "comes and goes"

@@ -20,11 +20,7 @@ class ProbeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
     NAME = "rdmaprov"
 
     def __init__(
-        self,
-        probe: AnyProbe,
-        name: str,
-        sudo: bool = False,
-        sudo_user: str | None = None,
+        self, probe: AnyProbe, name: str, sudo: bool = False, sudo_user: str | None = None
     ) -> None:
         super().__init__(name, sudo, sudo_user)
         self._probe = probe

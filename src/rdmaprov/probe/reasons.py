@@ -41,8 +41,7 @@ _SUDO = (
     (
         r"you must have a tty",
         Reason(
-            "sudo requires a terminal",
-            "On the node, remove requiretty for this user from sudoers",
+            "sudo requires a terminal", "On the node, remove requiretty for this user from sudoers"
         ),
     ),
     (
@@ -105,11 +104,7 @@ _SSH = (
         "the jump host forbids to connect to the node",
         "On the jump host, allow it in sshd_config: AllowTcpForwarding, PermitOpen",
     ),
-    (
-        r"timed out",
-        _SILENCE,
-        "Is it up, and not hung? Try: {ssh}",
-    ),
+    (r"timed out", _SILENCE, "Is it up, and not hung? Try: {ssh}"),
 )
 _PYTHON = re.compile(
     r"(?:python\S*|env): (?:command )?not found|python[\d.]*: No such file"

@@ -203,10 +203,7 @@ class Session:
 
 
 def sessions(
-    targets: Mapping[str, Target | NodeError],
-    source: bytes,
-    limits: Limits,
-    is_patient: bool,
+    targets: Mapping[str, Target | NodeError], source: bytes, limits: Limits, is_patient: bool
 ) -> dict[str, Session]:
     """Return a session for each node, by name."""
     opening = Opening(min(limits.opening, limits.open))

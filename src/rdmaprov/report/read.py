@@ -70,8 +70,7 @@ def read_results(directory: Path) -> dict[str, Any]:
         data = load_results(path)
     except FileNotFoundError:
         raise RunUnknown(
-            f"{path} is missing: the run was killed, or is still running",
-            _hint(directory),
+            f"{path} is missing: the run was killed, or is still running", _hint(directory)
         ) from None
     except NotRead as error:
         newer = "Update rdmaprov, then run the same command again"

@@ -118,8 +118,7 @@ def _numbers(rates: Sequence[float | None]) -> list[float]:
 def _table(rails: Sequence[_Data], worst: str) -> Table:
     """Return the rails with events, then those of the node that is drawn, then the slowest."""
     ordered = sorted(
-        rails,
-        key=lambda each: (not each["events"], each["node"] != worst, each["mean_gb_s"]),
+        rails, key=lambda each: (not each["events"], each["node"] != worst, each["mean_gb_s"])
     )
     left = len(ordered) - _MOST_ROWS
     head = ("node", "rail", "mean", "lowest", "highest", "stopped", "paused", "counted", "events")

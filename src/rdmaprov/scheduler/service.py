@@ -131,11 +131,7 @@ def note(scheduler: Scheduler, node: str, why: str) -> None:
 
 
 def give_back(
-    scheduler: Scheduler,
-    node: str,
-    *,
-    drained_by_us: bool,
-    clock: Clock = Clock(),
+    scheduler: Scheduler, node: str, *, drained_by_us: bool, clock: Clock = Clock()
 ) -> StepOutcome:
     """Return a node to service, if it was us who took it out.
 

@@ -27,8 +27,7 @@ class SlurmReservation(Slurm):
         reserved = set(self._nodes())
         return {
             name: replace(
-                each,
-                idle=name in reserved and not each.busy and is_idle_but_reserved(each.word),
+                each, idle=name in reserved and not each.busy and is_idle_but_reserved(each.word)
             )
             for name, each in super().status(nodes).items()
         }

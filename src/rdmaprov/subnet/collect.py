@@ -35,10 +35,7 @@ def require_new(directory: Path) -> None:
 
 
 def collect(
-    directory: Path,
-    run: _Run,
-    port: Sequence[str] = (),
-    wait: Callable[[], None] | None = None,
+    directory: Path, run: _Run, port: Sequence[str] = (), wait: Callable[[], None] | None = None
 ) -> None:
     """Write what each tool prints into a new directory, to be judged by `read_directory`.
 

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 
 from rdmaprov.contract.qos import priority_names
 from rdmaprov.finding.finding import Finding
-from rdmaprov.switches.model import (
-    EcnCurve,
-    SwitchFact,
-    SwitchPort,
-    SwitchReading,
-)
+from rdmaprov.switches.model import EcnCurve, SwitchFact, SwitchPort, SwitchReading
 from rdmaprov.switches.problem import UNUSUAL, of_port
 from rdmaprov.switches.remedies import remedy
 from rdmaprov.switches.wanted import WantedSwitch

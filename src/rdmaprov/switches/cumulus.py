@@ -11,11 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rdmaprov.switches import nvue
-from rdmaprov.switches.cumulus_config import (
-    configuration,
-    interface_facts,
-    profile_facts,
-)
+from rdmaprov.switches.cumulus_config import configuration, interface_facts, profile_facts
 from rdmaprov.switches.cumulus_roce import roce_facts
 from rdmaprov.switches.model import PfcWatchdog, SwitchFact, SwitchReading, SwitchSystem
 from rdmaprov.switches.nvue import has_exceptions, is_nvue_text, view_of

@@ -18,12 +18,7 @@ from rdmaprov.switches.model import SwitchReading, SwitchSystem
 from rdmaprov.switches.reader import SwitchReader
 from rdmaprov.switches.saved import SavedAnswer, SavedSwitch
 
-READERS: tuple[SwitchReader, ...] = (
-    sonic.READER,
-    arista.READER,
-    cumulus.READER,
-    openconfig.READER,
-)
+READERS: tuple[SwitchReader, ...] = (sonic.READER, arista.READER, cumulus.READER, openconfig.READER)
 _LIKE = "a system whose ports are named like GigabitEthernet1/0/1"
 _MOST_CHARACTERS = 1 << 20
 

@@ -84,8 +84,7 @@ def wanted_of(fleet: Fleet) -> WantedSwitch:
     site = display_path(str(fleet.site), Path.cwd())
     if not nodes:
         raise UsageError(
-            f"{site}: no node has RoCE (fabric_kind)",
-            f"For InfiniBand: rdmaprov subnet {site}",
+            f"{site}: no node has RoCE (fabric_kind)", f"For InfiniBand: rdmaprov subnet {site}"
         )
     roce_dscp = _same(nodes, "fabric_roce_dscp", site)
     cnp_dscp = _same(nodes, "fabric_cnp_dscp", site)

@@ -21,14 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from rdmaprov.tuner.model import (
-    Gain,
-    GainTest,
-    MeasureSetting,
-    Trial,
-    TunePlan,
-    TuneResult,
-)
+from rdmaprov.tuner.model import Gain, GainTest, MeasureSetting, Trial, TunePlan, TuneResult
 from rdmaprov.tuner.settings import DEFAULTS, NcclSetting
 
 # Blocks of each round of choosing, and of the last one, which decides: our choice, by the table of

@@ -140,9 +140,7 @@ def astray_of_switches(cabled: Sequence[CabledRail]) -> Iterator[AstrayRail]:
                 break
 
 
-def _by_switch(
-    cabled: Sequence[CabledRail],
-) -> Iterator[tuple[str, dict[str, list[CabledRail]]]]:
+def _by_switch(cabled: Sequence[CabledRail]) -> Iterator[tuple[str, dict[str, list[CabledRail]]]]:
     """Yield each switch, and by node the rails that it has there, of nodes with as many rails."""
     sizes = Counter(each.node.name for each in cabled)
     found: dict[tuple[str, int], dict[str, list[CabledRail]]] = defaultdict(

@@ -6,13 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdmaprov.watch.thresholds import (
-    BUSY_SHARE,
-    IMBALANCE,
-    LEAST_WINDOWS,
-    LOW_WINDOWS,
-    WINDOW_S,
-)
+from rdmaprov.watch.thresholds import BUSY_SHARE, IMBALANCE, LEAST_WINDOWS, LOW_WINDOWS, WINDOW_S
 
 Moved = tuple[int, int]  # bytes sent and received
 _UNKNOWN_GBPS = 10

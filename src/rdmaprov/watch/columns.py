@@ -41,9 +41,7 @@ def column_of(name: str) -> tuple[Column, int] | None:
     return _COLUMNS.get(name)
 
 
-_NEEDED = {
-    Column.SENT: "bytes (counters/port_xmit_data, statistics/tx_bytes)",
-}
+_NEEDED = {Column.SENT: "bytes (counters/port_xmit_data, statistics/tx_bytes)"}
 _NEEDED_OF_ROCE = {
     Column.MARKED: "ECN marks (hw_counters/np_ecn_marked_roce_packets)",
     Column.CNPS_HANDLED: "CNPs (hw_counters/rp_cnp_handled)",

@@ -8,13 +8,7 @@ from datetime import UTC, datetime
 from tests.cli.certified import public
 
 from rdmaprov.certificate import ssh_signature
-from rdmaprov.certificate.statement import (
-    NODE,
-    OPERATOR,
-    as_bytes,
-    node_text,
-    sections,
-)
+from rdmaprov.certificate.statement import NODE, OPERATOR, as_bytes, node_text, sections
 from rdmaprov.certificate.verify import verify
 from rdmaprov.cli.certificate_run import as_data
 

@@ -8,19 +8,9 @@ import os
 import shutil
 
 import pytest
-from tests.cli.certificate.statements import (
-    altered,
-    judge,
-    kinds,
-    leaves,
-    places,
-    read,
-    rewrite,
-)
+from tests.cli.certificate.statements import altered, judge, kinds, leaves, places, read, rewrite
 
-from rdmaprov.certificate.statement import (
-    make_statement,
-)
+from rdmaprov.certificate.statement import make_statement
 from rdmaprov.errors import UsageError
 from rdmaprov.finding.finding import exit_code
 

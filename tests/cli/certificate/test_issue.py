@@ -9,16 +9,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.cli.certificate.statements import (
-    judge,
-    places,
-    read,
-)
+from tests.cli.certificate.statements import judge, places, read
 from tests.cli.certified import SIZES, make_key
 
-from rdmaprov.certificate.statement import (
-    OPERATOR,
-)
+from rdmaprov.certificate.statement import OPERATOR
 from rdmaprov.finding.finding import exit_code
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/certificate.schema.json").read_text())

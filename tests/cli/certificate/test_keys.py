@@ -13,11 +13,7 @@ from rdmaprov.acceptance.ask.nodes import connect
 from rdmaprov.certificate import notary, ssh_signature
 from rdmaprov.certificate.known_hosts import NoHostKey, known_keys
 from rdmaprov.certificate.ssh_signature import NotSigned
-from rdmaprov.certificate.statement import (
-    NODE,
-    OPERATOR,
-    canonical,
-)
+from rdmaprov.certificate.statement import NODE, OPERATOR, canonical
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.target import Target

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cli.certificate.statements import (
-    read,
-)
+from tests.cli.certificate.statements import read
 
 from rdmaprov.certificate.recompute import verdict_objections
 

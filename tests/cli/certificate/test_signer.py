@@ -6,14 +6,7 @@ import copy
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.cli.certificate.statements import (
-    countersign,
-    judge,
-    kinds,
-    places,
-    read,
-    rewrite,
-)
+from tests.cli.certificate.statements import countersign, judge, kinds, places, read, rewrite
 from tests.cli.certified import make_key, public
 
 from rdmaprov.certificate import ssh_signature

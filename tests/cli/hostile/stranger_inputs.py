@@ -87,10 +87,7 @@ def _documents(name: str, good: Any, words: Sequence[object], codes: set[int]) -
     found: list[tuple[str, Callable[[Path], Any]]] = [
         *((title, here(wrong.wrong_text(title, data, rng), *words)) for title in wrong.TEXTS),
         *(
-            (
-                "/".join(map(str, place)),
-                here(wrong.wrong_value(value, good, [place], rng), *words),
-            )
+            ("/".join(map(str, place)), here(wrong.wrong_value(value, good, [place], rng), *words))
             for place, value in zip(chosen, [*wrong.VALUES] * 3, strict=False)
         ),
         *((title, here(bomb, *words)) for title, bomb in _BOMBS.items()),

@@ -124,10 +124,7 @@ def test_no_job_is_made_without_one_number_of_gpus(nodes, counts):
 
 
 def test_a_job_that_came_in_between_disturbs_and_proves_nothing():
-    after: dict[str, Document] = {
-        "n1": {"processes": ["417, python3"]},
-        "n2": {"processes": []},
-    }
+    after: dict[str, Document] = {"n1": {"processes": ["417, python3"]}, "n2": {"processes": []}}
     others = gpu_checks.disturbed(after, {})
     (found,) = gpu_checks.disturbance_findings(others)
     assert (found.node, found.proven) == ("n1", False)

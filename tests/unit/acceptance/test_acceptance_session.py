@@ -11,12 +11,7 @@ from tests.unit.helpers.accept_runs import job
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.ranks.launch import Launcher
-from rdmaprov.acceptance.ranks.plan import (
-    DTYPES,
-    JobLimits,
-    JobPlane,
-    Task,
-)
+from rdmaprov.acceptance.ranks.plan import DTYPES, JobLimits, JobPlane, Task
 from rdmaprov.acceptance.ranks.request import task_file
 from rdmaprov.acceptance.ranks.run import MOST_MISSED, NodeRun
 from rdmaprov.acceptance.stages import fleet as stages_fleet

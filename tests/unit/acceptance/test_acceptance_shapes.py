@@ -14,17 +14,7 @@ from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
-ODD: tuple[object, ...] = (
-    None,
-    "\x1b[2J",
-    -1,
-    1 << 70,
-    float("nan"),
-    [],
-    {},
-    "\ud800",
-    "x" * 5000,
-)
+ODD: tuple[object, ...] = (None, "\x1b[2J", -1, 1 << 70, float("nan"), [], {}, "\ud800", "x" * 5000)
 
 
 @pytest.fixture

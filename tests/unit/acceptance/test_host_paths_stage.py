@@ -124,8 +124,7 @@ def test_nodes_without_an_rdma_device_are_not_verified_and_not_green(here):
 
 
 @pytest.mark.parametrize(
-    ("rate", "least", "findings"),
-    [("100 Gb/sec (4X EDR)", "10 GB/s", 0), (NDR, "40 GB/s", 2)],
+    ("rate", "least", "findings"), [("100 Gb/sec (4X EDR)", "10 GB/s", 0), (NDR, "40 GB/s", 2)]
 )
 def test_the_stage_measures_on_all_nodes_and_names_half_a_slot(
     here, monkeypatch, tmp_path, rate, least, findings

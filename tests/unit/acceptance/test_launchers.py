@@ -61,11 +61,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path, launcher, job, says):
         ({}, "slurm", "/opt/rdmaprov/torch/bin/python"),
         ({"torch_runtime_launch_image": IMAGE}, "slurm", "python3"),
         ({"torch_runtime_launch_image": IMAGE}, "ssh", "/opt/rdmaprov/torch/bin/python"),
-        (
-            {"torch_runtime_launch_python": "/opt/x/python"},
-            "command",
-            "/opt/x/python",
-        ),
+        ({"torch_runtime_launch_python": "/opt/x/python"}, "command", "/opt/x/python"),
     ],
 )
 def test_interpreter_is_that_of_the_place_where_ranks_run(tmp_path, variables, launcher, python):

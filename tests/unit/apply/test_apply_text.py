@@ -29,10 +29,7 @@ def change(layer, seen, wanted="9000", device="ens1"):
             [change("running", "1500"), change("configured", "none")],
             ["ens1 MTU 1500 → 9000 (running, configured)"],
         ),
-        (
-            [change("configured", "none")],
-            ["ens1 MTU none → 9000 (configured)"],
-        ),
+        ([change("configured", "none")], ["ens1 MTU none → 9000 (configured)"]),
         (
             [change("running", "1500"), change("configured", "4200")],
             ["ens1 MTU 1500 → 9000 (running)", "ens1 MTU 4200 → 9000 (configured)"],

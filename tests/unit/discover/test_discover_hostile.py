@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis.strategies import (
-    booleans,
-    dictionaries,
-    floats,
-    integers,
-    lists,
-    none,
-    recursive,
-)
+from hypothesis.strategies import booleans, dictionaries, floats, integers, lists, none, recursive
 from hypothesis.strategies import text as st_text
 from tests.unit.helpers import sites
 from tests.unit.helpers.discovered import FACTS

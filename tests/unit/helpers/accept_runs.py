@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance.ranks.plan import (
-    DTYPES,
-    GateJob,
-    JobPlane,
-    Task,
-)
+from rdmaprov.acceptance.ranks.plan import DTYPES, GateJob, JobPlane, Task
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 SIZES = (8, 1 << 20)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.helpers.nccl_runs import (
-    GPUS,
-    places,
-    time_out,
-)
+from tests.unit.helpers.nccl_runs import GPUS, places, time_out
 
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.finding.finding import Finding

@@ -48,10 +48,7 @@ def acceptance(number: int, *, drift: bool = True, seed: int = 7) -> dict[str, A
     for row in data["planes"][0]["rows"]:
         row["busbw_gb_s"] *= chance.gauss(1, NOISE)
     for node in data["nodes"].values():
-        node["versions"] = {
-            "kernel": "6.8.0-45-generic",
-            "nvidia": DRIVERS[number >= DRIVER_FROM],
-        }
+        node["versions"] = {"kernel": "6.8.0-45-generic", "nvidia": DRIVERS[number >= DRIVER_FROM]}
         node["firmware"] = ["28.43.1014"] * 8
     return data
 

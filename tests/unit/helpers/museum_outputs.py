@@ -29,11 +29,7 @@ _PHYSICAL = {
 }
 
 
-_DEVICE = {
-    "ca type": "hca_type",
-    "node guid": "node_guid",
-    "system image guid": "sys_image_guid",
-}
+_DEVICE = {"ca type": "hca_type", "node guid": "node_guid", "system image guid": "sys_image_guid"}
 
 
 def _ibstat(hardware: Hardware, text: str) -> None:

@@ -36,9 +36,7 @@ def gate_site(nodes=2, gpus=8, gpu="", racks=1, **own):
     """Return a site of nodes, of which `racks` consecutive ones share NVLink."""
     made: Any = tuple(
         MadeNode(
-            f"n{number}",
-            fabric_nvlink_domain=f"rack{number // racks}" if racks > 1 else "",
-            **own,
+            f"n{number}", fabric_nvlink_domain=f"rack{number // racks}" if racks > 1 else "", **own
         )
         for number in range(nodes)
     )

@@ -122,10 +122,7 @@ def test_a_problems_line_ends_with_its_rule(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("lines", "said"),
-    [
-        ("fabric_roce_dscp: 0", "RoCE data has DSCP 0"),
-        ("fabric_cnp_dscp: 0", "CNPs have DSCP 0"),
-    ],
+    [("fabric_roce_dscp: 0", "RoCE data has DSCP 0"), ("fabric_cnp_dscp: 0", "CNPs have DSCP 0")],
 )
 def test_note_is_said_and_refuses_nothing(tmp_path: Path, lines: str, said: str):
     everyone = sites.GOOD["group_vars/all.yml"] + lines + "\n"

@@ -42,10 +42,7 @@ def test_ansible_reads_what_was_written(layout, lab):
     hosts = site.write(layout, lab)
     program = Path(sys.executable).with_name("ansible-inventory")
     done = subprocess.run(
-        [program, "-i", hosts.parent, "--host", "node1"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [program, "-i", hosts.parent, "--host", "node1"], capture_output=True, text=True, check=True
     )
     seen = json.loads(done.stdout)
     assert seen["ansible_port"] == 40001

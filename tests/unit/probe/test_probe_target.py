@@ -102,10 +102,7 @@ def test_what_ansible_cfg_and_the_environment_say_counts(tmp_path):
 
 USERS = [
     ({"ansible_become": True}, "sudo -H -S -n -n -u root python3"),
-    (
-        {"ansible_become": "yes", "ansible_become_user": "x y"},
-        "sudo -H -S -n -n -u 'x y' python3",
-    ),
+    ({"ansible_become": "yes", "ansible_become_user": "x y"}, "sudo -H -S -n -n -u 'x y' python3"),
     ({"ansible_become": False, "ansible_become_user": "root"}, "python3"),
     ({"ansible_become": False, "ansible_become_password": "x"}, "python3"),
     (
@@ -129,10 +126,7 @@ def test_python_is_started_as_the_right_user(tmp_path):
 REFUSED = [
     ({"ansible_password": "x"}, "ansible_password is set"),
     ({"ansible_connection": "docker"}, "ansible_connection is docker"),
-    (
-        {"ansible_become": True, "ansible_become_method": "su"},
-        "ansible_become_method is su",
-    ),
+    ({"ansible_become": True, "ansible_become_method": "su"}, "ansible_become_method is su"),
 ]
 
 

@@ -159,10 +159,7 @@ def test_plan_that_was_refused_is_no_apply():
     view = of_apply.view({**runs.applied(2, "plan", bad=False), "verb": "apply"})
     assert (view.headline, view.changes_title) == ("Changes pending", "Pending changes")
     applied = of_apply.view(runs.applied(2, bad=False))
-    assert (applied.headline, applied.changes_title) == (
-        "All nodes match the site",
-        "Changes made",
-    )
+    assert (applied.headline, applied.changes_title) == ("All nodes match the site", "Changes made")
 
 
 def test_nodes_that_a_probe_proved_are_counted():

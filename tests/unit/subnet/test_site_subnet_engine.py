@@ -124,8 +124,7 @@ def test_without_tables_the_engine_is_one_problem_less(texts):
 
 
 @pytest.mark.parametrize(
-    ("line", "engines"),
-    [("", ["ftree", "updn"]), ("fabric_routing_engine: updn\n", ["updn"])],
+    ("line", "engines"), [("", ["ftree", "updn"]), ("fabric_routing_engine: updn\n", ["updn"])]
 )
 def test_manager_runs_the_engine_of_the_plan(tmp_path, line, engines):
     files = {**sites.GOOD, "host_vars/n1.yml": line}

@@ -38,7 +38,7 @@ LEAVES = one_of(
     floats(),
     text(max_size=12),
     sampled_from(
-        ["3", "on", "9" * 5000, "0-7", "-", "\x1b[31m", "[A|B]", "NULL", "up", "\u202e", "1e400"],
+        ["3", "on", "9" * 5000, "0-7", "-", "\x1b[31m", "[A|B]", "NULL", "up", "\u202e", "1e400"]
     ),
 )
 JSON = recursive(

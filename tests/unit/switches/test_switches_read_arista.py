@@ -43,7 +43,7 @@ def test_arista_port_wins_over_its_profile(answers):
             "   phy link training\n   service-profile",
             "   priority-flow-control priority 3 drop\n"
             "   priority-flow-control priority 4 no-drop\n   service-profile",
-        ),
+        )
     )
     assert saved.port().pfc_tx == {4}
 

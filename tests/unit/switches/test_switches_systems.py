@@ -49,8 +49,7 @@ def test_system_without_a_reader_has_something_to_save_instead():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["interface Ethernet1\n   mtu 9214\nend\n", "qos profile X\n", "Linux leaf01\n"],
+    "text", ["interface Ethernet1\n   mtu 9214\nend\n", "qos profile X\n", "Linux leaf01\n"]
 )
 def test_what_several_systems_write_proves_none(text):
     found = reading(text)

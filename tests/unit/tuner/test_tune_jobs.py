@@ -13,12 +13,7 @@ from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 
-from rdmaprov.acceptance.live.tune_jobs import (
-    TuneJobs,
-    ready_site,
-    sizes_line,
-    tune_sizes,
-)
+from rdmaprov.acceptance.live.tune_jobs import TuneJobs, ready_site, sizes_line, tune_sizes
 from rdmaprov.cli.tune_run import answer_lines, result_as_data, trial_line
 from rdmaprov.tuner.files import site_lines
 from rdmaprov.tuner.model import Trial, TunePlan, TuneResult

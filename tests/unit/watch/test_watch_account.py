@@ -113,14 +113,8 @@ def test_node_that_never_answers_is_unknown():
             {"ethtool.rx_prio3_pause_duration", "ethtool.tx_prio3_pause_duration"},
             "no counter of pause frames",
         ),
-        (
-            {"ethtool.tx_prio3_bytes", "ethtool.tx_prio0_bytes"},
-            "no counter of RDMA by priority",
-        ),
-        (
-            {"port.port_xmit_data", "ethtool.tx_bytes_phy"},
-            "no counter of bytes",
-        ),
+        ({"ethtool.tx_prio3_bytes", "ethtool.tx_prio0_bytes"}, "no counter of RDMA by priority"),
+        ({"port.port_xmit_data", "ethtool.tx_bytes_phy"}, "no counter of bytes"),
     ],
 )
 def test_missing_counters_are_unknown_for_all_nodes_at_once(left_out, says):

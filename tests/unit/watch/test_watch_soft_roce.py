@@ -64,11 +64,7 @@ def test_packets_that_a_queue_drops_have_no_priority(watch):
 def test_flap_between_two_reads_is_named_with_its_own_node_alone(watch):
     """The peer's connections end meanwhile; each read finds the link up."""
     flap = {**load(PACKETS), "hw.link_downed": 1}
-    near = {
-        **load(PACKETS),
-        "hw.completer_retry_err": 9,
-        "hw.retry_exceeded_err": 1,
-    }
+    near = {**load(PACKETS), "hw.completer_retry_err": 9, "hw.retry_exceeded_err": 1}
     assert watch.seconds_until_named(bad(flap, near), BAD, RAIL) <= 3
     assert proven(watch) == [("link", (BAD,), RAIL)]
     (text,) = (line(each) for each in watch.verdicts() if each.proven)
@@ -85,11 +81,7 @@ def test_link_that_is_seen_down_each_other_second_flaps(watch):
 def test_path_that_loses_packets_is_named_with_both_ends(watch):
     """Gaps are NAKed to the sender, whose own answers are lost, too, and time out at the peer."""
     far = {**load(PACKETS), "hw.rcvd_seq_err": 20, "hw.completer_retry_err": 24}
-    near = {
-        **load(PACKETS),
-        "hw.out_of_seq_request": 20,
-        "hw.completer_retry_err": 5,
-    }
+    near = {**load(PACKETS), "hw.out_of_seq_request": 20, "hw.completer_retry_err": 5}
     assert watch.seconds_until_named(bad(far, near), BAD, RAIL) <= 9
     assert proven(watch) == [("loss", (NEAR, BAD), RAIL)]
     (text,) = (line(each) for each in watch.verdicts() if each.proven)
@@ -97,11 +89,7 @@ def test_path_that_loses_packets_is_named_with_both_ends(watch):
 
 
 def test_connection_whose_retries_are_used_up_accuses_no_end(watch):
-    near = {
-        **load(PACKETS),
-        "hw.completer_retry_err": 1,
-        "hw.retry_exceeded_err": 1,
-    }
+    near = {**load(PACKETS), "hw.completer_retry_err": 1, "hw.retry_exceeded_err": 1}
     watch.pass_seconds(9, bad({}, near))
     (found,) = [each for each in watch.verdicts() if each.proven]
     assert (word(found), found.rail) == ("loss", RAIL)

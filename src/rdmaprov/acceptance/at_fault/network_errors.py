@@ -232,9 +232,7 @@ def _common_leaf(errors: Collection[PathError], places: RailMap) -> str:
     return full[0] if len(full) == 1 else ""
 
 
-def _split(
-    errors: Collection[PathError],
-) -> tuple[dict[Place, list[PathError]], list[PathError]]:
+def _split(errors: Collection[PathError]) -> tuple[dict[Place, list[PathError]], list[PathError]]:
     """Return the ends that fail towards several others, with their paths, and the other paths."""
     left = {error.ends: error for error in errors}
     found: dict[Place, list[PathError]] = {}

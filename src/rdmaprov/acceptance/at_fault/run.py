@@ -13,12 +13,7 @@ from rdmaprov.acceptance.at_fault.network_errors import PathError
 from rdmaprov.acceptance.at_fault.waiting import read_errors_remedy
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.nccl_logs import log_files
-from rdmaprov.acceptance.ranks.rail_map import (
-    Place,
-    RailMap,
-    job_map,
-    plain_address,
-)
+from rdmaprov.acceptance.ranks.rail_map import Place, RailMap, job_map, plain_address
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.acceptance.ranks.statements import Statements, sort_statements
 from rdmaprov.acceptance.remedies import ISOLATE, first_line

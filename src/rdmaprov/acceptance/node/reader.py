@@ -19,16 +19,7 @@ import subprocess
 import sys
 import time
 
-from rdmaprov.node.devices import (
-    addresses,
-    below,
-    hops,
-    names,
-    pci_path,
-    rail_devices,
-    read,
-    unfit,
-)
+from rdmaprov.node.devices import addresses, below, hops, names, pci_path, rail_devices, read, unfit
 from rdmaprov.node.gpus import read_gpus, read_processes, run_command
 from rdmaprov.node.identity import read_identity
 

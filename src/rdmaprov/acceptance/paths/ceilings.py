@@ -7,12 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rdmaprov.inventory import Node
-from rdmaprov.perftest.expected import (
-    SlotLimit,
-    Wire,
-    least_sentence,
-    path_ceiling,
-)
+from rdmaprov.perftest.expected import SlotLimit, Wire, least_sentence, path_ceiling
 from rdmaprov.perftest.matrix import PathKey
 
 # What perftest itself measures with; what it reaches does not depend on it above some 64 KiB.

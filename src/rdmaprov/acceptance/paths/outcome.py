@@ -9,11 +9,7 @@ from rdmaprov.perftest.tool.failures import cause, last_line, shown
 from rdmaprov.perftest.tool.output import read_figures, read_mtu
 
 # Reasons of node/path_runner.py.
-_REASONS = {
-    "missing": errors.NO_PERFTEST,
-    "timeout": errors.TIMEOUT,
-    "silent": errors.NO_SERVER,
-}
+_REASONS = {"missing": errors.NO_PERFTEST, "timeout": errors.TIMEOUT, "silent": errors.NO_SERVER}
 
 
 def outcome(

@@ -12,12 +12,7 @@ from rdmaprov.acceptance.paths.session import PathSession, Step
 from rdmaprov.acceptance.paths.survey import NodeSurvey
 from rdmaprov.boundary import Document
 from rdmaprov.perftest import errors
-from rdmaprov.perftest.model import (
-    End,
-    PathMeasurer,
-    PathResult,
-    PathTest,
-)
+from rdmaprov.perftest.model import End, PathMeasurer, PathResult, PathTest
 from rdmaprov.perftest.tool import options
 from rdmaprov.perftest.tool.options import Abilities, Settings
 

@@ -12,13 +12,7 @@ from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.boundary import Document
 from rdmaprov.inventory import Node
 from rdmaprov.node import gpus
-from rdmaprov.perftest.tool.options import (
-    PROGRAMS,
-    Abilities,
-    RdmaPort,
-    Settings,
-    read_abilities,
-)
+from rdmaprov.perftest.tool.options import PROGRAMS, Abilities, RdmaPort, Settings, read_abilities
 from rdmaprov.probe.errors import NodeError
 
 _SURVEY_S = 120 + gpus.LIMIT_S

@@ -8,12 +8,7 @@ from dataclasses import replace
 
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
-from rdmaprov.acceptance.ranks.plan import (
-    GateJob,
-    JobLimits,
-    JobPlane,
-    Task,
-)
+from rdmaprov.acceptance.ranks.plan import GateJob, JobLimits, JobPlane, Task
 from rdmaprov.bandwidth import sizes
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.pairs import round_robin

@@ -11,11 +11,7 @@ from rdmaprov.boundary import OddAnswer
 
 # The best source first, as in rail_counters/traffic.py: words of 4 bytes (InfiniBand Architecture
 # 1.4, 16.1.3.5), or bytes.
-_SENT = (
-    ("port.port_xmit_data", 4),
-    ("ethtool.tx_bytes_phy", 1),
-    ("netdev.tx_bytes", 1),
-)
+_SENT = (("port.port_xmit_data", 4), ("ethtool.tx_bytes_phy", 1), ("netdev.tx_bytes", 1))
 _MOST_GB_S = 10_000  # 80 Tb/s: no port comes near, so a node that says so errs
 # Below this part of what a rail usually sends it does not send: the rest is keep-alives and ARP.
 IDLE_SHARE = 0.05

@@ -15,12 +15,7 @@ from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.finding.finding import Finding
 from rdmaprov.perftest import errors
-from rdmaprov.perftest.model import (
-    End,
-    PathMeasurer,
-    PathResult,
-    PathTest,
-)
+from rdmaprov.perftest.model import End, PathMeasurer, PathResult, PathTest
 from rdmaprov.perftest.tool.options import Settings
 from rdmaprov.words import quantity
 

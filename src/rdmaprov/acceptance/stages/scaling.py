@@ -23,11 +23,7 @@ from rdmaprov.bandwidth.site import site_fabric
 from rdmaprov.bandwidth.sizes import MIN_BYTES
 from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE
-from rdmaprov.isolation.scaling import (
-    ScalePoint,
-    SetRate,
-    judge_curve,
-)
+from rdmaprov.isolation.scaling import ScalePoint, SetRate, judge_curve
 from rdmaprov.words import quantity
 
 # A count with a slow set is measured this often more, and the median counts.
