@@ -17,6 +17,12 @@ _DROPPED = (
     r"|Connection (?:closed|reset) by \S+ port \d+|Not allowed at this time"
     r"|Exceeded MaxStartups|stdio forwarding failed"
 )
+# Behind a jump host the outer ssh then says the same; another try changes nothing, and each refused
+# key may count towards a lock of the account.
+_OTHER = (
+    r"Permission denied|Too many authentication failures|Host key verification failed"
+    r"|Could not resolve hostname|open failed: |Connection refused|No route to host|timed out"
+)
 
 
 def waits_s() -> Iterator[float]:
@@ -29,7 +35,7 @@ def is_dropped(said: str) -> bool:
     """Return whether ssh, which ended with 255, says that a login was dropped."""
     import re  # a process that mostly needs none starts for each of Ansible's commands
 
-    return re.search(_DROPPED, said) is not None
+    return re.search(_DROPPED, said) is not None and re.search(_OTHER, said) is None
 
 
 class Window:

@@ -87,6 +87,8 @@ def test_words_of_a_dropped_login(said):
         "client_loop: send disconnect: Broken pipe",
         "Read from remote host n1: Connection reset by peer",
         "root@n1: Permission denied (publickey).",
+        "root@jump: Permission denied (publickey).\nConnection closed by UNKNOWN port 65535",
+        "channel 0: open failed: connect failed: Connection refused\nstdio forwarding failed",
     ],
 )
 def test_words_of_another_end(said):
