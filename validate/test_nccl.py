@@ -52,9 +52,7 @@ _OWN = [
     "NCCL_CROSS_NIC",
 ]
 # The same, where the site sets them at all.
-_TUNER = {
-    "NCCL_TUNER_PLUGIN": "nccl_tuner_plugin", "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config",
-}  # fmt: skip
+_TUNER = {"NCCL_TUNER_PLUGIN": "nccl_tuner_plugin", "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config"}
 
 
 def test_hcas_are_the_rails(host: Host, node: Node) -> None:

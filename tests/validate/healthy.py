@@ -30,9 +30,7 @@ NEIGHBORS = {
     for number, size in ((1, 8192), (2, 16384), (3, 32768))
 }
 NVME = ("0000:15:01.0", "0000:16:00.0", "0000:17:02.0", "0000:1a:00.0")
-MODULES = (
-    "mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "ib_umad", "nvidia", "nvidia_peermem",
-)  # fmt: skip
+MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "ib_umad", "nvidia", "nvidia_peermem")
 GRUB = """\
 menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple' {{
 	linux	/boot/vmlinuz-{kernel} root=UUID=0 ro quiet {arguments}

@@ -25,12 +25,19 @@ CHANNELS = "/dev/nvidia-caps-imex-channels"
 UMAD = "ib_umad"
 # What loads a module at boot: systemd, rdma-core by udev, openibd, a unit, a soft dependency.
 UMAD_AT_BOOT = (
-    "/etc/modules", "/etc/modules-load.d/*.conf", "/run/modules-load.d/*.conf",
-    "/usr/lib/modules-load.d/*.conf", "/usr/local/lib/modules-load.d/*.conf",
-    "/etc/rdma/modules/*.conf", "/etc/infiniband/openib.conf", "/etc/modprobe.d/*.conf",
-    "/etc/udev/rules.d/*.rules", "/etc/systemd/system/nvidia-fabricmanager.service*/*.conf",
-    "/etc/systemd/system/*fabricmanager.service", "/usr/lib/systemd/system/*fabricmanager.service",
-)  # fmt: skip
+    "/etc/modules",
+    "/etc/modules-load.d/*.conf",
+    "/run/modules-load.d/*.conf",
+    "/usr/lib/modules-load.d/*.conf",
+    "/usr/local/lib/modules-load.d/*.conf",
+    "/etc/rdma/modules/*.conf",
+    "/etc/infiniband/openib.conf",
+    "/etc/modprobe.d/*.conf",
+    "/etc/udev/rules.d/*.rules",
+    "/etc/systemd/system/nvidia-fabricmanager.service*/*.conf",
+    "/etc/systemd/system/*fabricmanager.service",
+    "/usr/lib/systemd/system/*fabricmanager.service",
+)
 _LOADS_UMAD = re.compile(r"\bib[_-]umad\b|^\s*UMAD_LOAD\s*=\s*[\"']?(?i:yes|y|1)\b")
 _LOADS_NOT = re.compile(r"\s*([#;]|blacklist\b|options\b|install\b)")
 # By line of the section Health, what a healthy GPU shows. Drivers before 570 have no such section.

@@ -344,15 +344,13 @@ _RECEIVERS: dict[str, tuple[bytes, bytes, float]] = {
     "the secret again": (f"HTTP/1.1 500 /{SECRET}?{SECRET}\r\n\r\n".encode(), b"", 0),
     "redirect to a file": (b"HTTP/1.1 302 x\r\nLocation: file:///etc/passwd\r\n\r\n", b"", 0),
     "redirect to itself": (b"HTTP/1.1 307 x\r\nLocation: /\r\n\r\n", b"", 0),
-    "asks for a password": (
-        b'HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm="x"\r\n\r\n', b"", 0,
-    ),
+    "asks for a password": (b'HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm="x"\r\n\r\n', b"", 0),
     "asks for a proxy's password": (b"HTTP/1.1 407 x\r\n\r\n", b"", 0),
     "later, for ever": (b"HTTP/1.1 503 x\r\nRetry-After: 99999\r\n\r\n", b"", 0),
     "another protocol": (b"HTTP/1.1 101 x\r\nUpgrade: x\r\n\r\n", b"x", 1),
     "a lone line": (b"\n", b"\n", 1),
     "zero bytes": (b"\0" * 9000, b"", 0),
-}  # fmt: skip
+}
 _PROGRAMS = {
     "sleeps": "sleep 60",
     "ignores signals": "trap '' TERM INT HUP; sleep 60; sleep 60",

@@ -60,8 +60,10 @@ def slotted(site, nic, gpu, cards=8, direct=False):
 
     def path(bridge, link):
         words = [*link, *link]
-        return [{"address": f"0000:{bridge:02x}:01.0", "link": words},
-                {"address": f"0000:{bridge + 1:02x}:00.0", "link": words}]  # fmt: skip
+        return [
+            {"address": f"0000:{bridge:02x}:01.0", "link": words},
+            {"address": f"0000:{bridge + 1:02x}:00.0", "link": words},
+        ]
 
     for node in site.nodes:
         rails = [path(2 * (rail % cards), nic) for rail in range(len(node.compute_rails))]

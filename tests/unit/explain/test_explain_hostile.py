@@ -116,9 +116,19 @@ ODD: list[object] = [None, [], {}, "x", -1, 1 << 70, True, 1e308, [[]], {"a": []
 @pytest.mark.parametrize("odd", ODD, ids=str)
 @pytest.mark.parametrize(
     "field",
-    ["process_group", "collective_seq_id", "profiling_name", "input_sizes", "input_dtypes", "state",
-     "time_created_ns", "timeout_ms", "frames", "is_p2p"],
-)  # fmt: skip
+    [
+        "process_group",
+        "collective_seq_id",
+        "profiling_name",
+        "input_sizes",
+        "input_dtypes",
+        "state",
+        "time_created_ns",
+        "timeout_ms",
+        "frames",
+        "is_p2p",
+    ],
+)
 def test_dump_with_an_odd_field_is_no_traceback(field, odd):
     entry = {
         "process_group": ["0", "default_pg"],

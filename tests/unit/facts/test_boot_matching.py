@@ -73,21 +73,39 @@ def network(match: str, mtu: str = "9000") -> str:
 
 # systemd.network(5), section [Match]; what is no port's (Kind, a bond's MAC address) below.
 FOR_IT = (
-    "Name=ens1", "Name=ens[12] eno1", "Name=!eno* lo", "Name=eno1\nName=ens1",
-    f"MACAddress={OTHER} {MAC}", "MACAddress=0200.0000.0001", "Driver=mlx5_core",
-    "Driver=mlx4* mlx5*", "Path=pci-0000:18:00.*", "Type=ether", "Kind=!bond vlan",
-    "Property=ID_NET_DRIVER=mlx5*", "Property=!ID_NET_DRIVER=ixgbe",
-)  # fmt: skip
+    "Name=ens1",
+    "Name=ens[12] eno1",
+    "Name=!eno* lo",
+    "Name=eno1\nName=ens1",
+    f"MACAddress={OTHER} {MAC}",
+    "MACAddress=0200.0000.0001",
+    "Driver=mlx5_core",
+    "Driver=mlx4* mlx5*",
+    "Path=pci-0000:18:00.*",
+    "Type=ether",
+    "Kind=!bond vlan",
+    "Property=ID_NET_DRIVER=mlx5*",
+    "Property=!ID_NET_DRIVER=ixgbe",
+)
 FOR_OTHERS = (
-    "Name=eno*", "Name=!ens1 ens2", "Name=ens1\nName=\nName=eno1",
-    f"PermanentMACAddress={MAC.upper()}\nName=ens2", "Driver=!mlx5_core", "Driver=ixgbe",
-    "Path=pci-0000:2a:00.0", "Type=!ether", "Type=infiniband\nName=*", "Kind=bond",
-    "Property=!ID_NET_DRIVER=mlx5_core", "Property=ID_VENDOR_ID=0x15b3\nName=eno1",
-    "Host=gpu1\nName=eno1", "SSID=x\nName=eno*", "", "OriginalName=ens1",
-)  # fmt: skip
-NOT_KNOWN = (
-    "Property=ID_VENDOR_ID=0x15b3\nName=ens1", "KernelCommandLine=rescue\nName=ens1",
-)  # fmt: skip
+    "Name=eno*",
+    "Name=!ens1 ens2",
+    "Name=ens1\nName=\nName=eno1",
+    f"PermanentMACAddress={MAC.upper()}\nName=ens2",
+    "Driver=!mlx5_core",
+    "Driver=ixgbe",
+    "Path=pci-0000:2a:00.0",
+    "Type=!ether",
+    "Type=infiniband\nName=*",
+    "Kind=bond",
+    "Property=!ID_NET_DRIVER=mlx5_core",
+    "Property=ID_VENDOR_ID=0x15b3\nName=eno1",
+    "Host=gpu1\nName=eno1",
+    "SSID=x\nName=eno*",
+    "",
+    "OriginalName=ens1",
+)
+NOT_KNOWN = ("Property=ID_VENDOR_ID=0x15b3\nName=ens1", "KernelCommandLine=rescue\nName=ens1")
 MATCHES = [
     *((each, True) for each in FOR_IT),
     *((each, False) for each in FOR_OTHERS),
@@ -163,12 +181,16 @@ def test_file_in_run_may_not_be_there_after_a_boot(path: str):
 
 # netplan's YAML reference, "Properties for physical device types", match and set-name.
 DEFINITIONS = [
-    ("{}", False), ("{match: {name: 'ens*'}}", True), ("{match: {name: 'eno*'}}", False),
-    (f"{{match: {{macaddress: '{MAC}'}}}}", True), ("{match: {driver: mlx5_core}}", True),
+    ("{}", False),
+    ("{match: {name: 'ens*'}}", True),
+    ("{match: {name: 'eno*'}}", False),
+    (f"{{match: {{macaddress: '{MAC}'}}}}", True),
+    ("{match: {driver: mlx5_core}}", True),
     (f"{{match: {{macaddress: '{OTHER}'}}, set-name: ens1}}", False),
-    ("{match: {driver: [ixgbe, 'mlx*']}}", True), ("{match: {driver: ixgbe}}", False),
+    ("{match: {driver: [ixgbe, 'mlx*']}}", True),
+    ("{match: {driver: ixgbe}}", False),
     ("{match: {driver: mlx5_core, name: 'eno*'}}", False),
-]  # fmt: skip
+]
 
 
 def ethernet(definition: str, mtu: int, name: str = "a", more: str = "") -> str:
@@ -246,20 +268,25 @@ def keyfile(connection: str, rest: str = "", mtu: str = "9000") -> str:
 
 # nm-settings-nmcli(5): connection.type, interface-name; ethernet.mac-address; the setting match.
 PROFILES = [
-    ("interface-name=ens1", "", True), ("interface-name=ens1\ntype=infiniband", "", False),
-    ("", f"mac-address={MAC}", True), ("", "mac-address=2;0;0;0;0;1;", True),
-    ("", f"mac-address={OTHER}", False), ("interface-name=ens1", f"mac-address={OTHER}", False),
+    ("interface-name=ens1", "", True),
+    ("interface-name=ens1\ntype=infiniband", "", False),
+    ("", f"mac-address={MAC}", True),
+    ("", "mac-address=2;0;0;0;0;1;", True),
+    ("", f"mac-address={OTHER}", False),
+    ("interface-name=ens1", f"mac-address={OTHER}", False),
     ("interface-name=ens1", f"mac-address-blacklist={OTHER};{MAC}", False),
     ("", "[match]\ninterface-name=ens1;eno9", True),
     ("", "[match]\ninterface-name=ens*;!ens2", True),
-    ("", "[match]\ninterface-name=ens*;&*2", False), ("", "[match]\ninterface-name=!ens1", False),
-    ("", "[match]\npath=pci-0000:18:*", True), ("", "[match]\npath=pci-0000:2a:00.0", False),
+    ("", "[match]\ninterface-name=ens*;&*2", False),
+    ("", "[match]\ninterface-name=!ens1", False),
+    ("", "[match]\npath=pci-0000:18:*", True),
+    ("", "[match]\npath=pci-0000:2a:00.0", False),
     ("multi-connect=3", "[match]\ndriver=mlx5*", True),
     ("multi-connect=3", "[match]\ndriver=mlx5*;&!mlx5_core", False),
     ("", "[match]\ndriver=mlx5*", None),
     ("interface-name=ens1", "[match]\nkernel-command-line=debug", None),
     ("interface-name=ens1\nautoconnect=false", "", False),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("connection", "rest", "is_for"), PROFILES)
@@ -296,13 +323,21 @@ def test_network_managers_profiles_of_one_uuid_are_one():
 
 # NetworkManager.conf(5), "Device List Format".
 LISTED = (
-    "*", "ens1", "interface-name:ens*,interface-name:eno1", f"mac:{OTHER};mac:{MAC.upper()}",
-    "type:ethernet", "driver:mlx5_core", "except:interface-name:ens2",
-)  # fmt: skip
+    "*",
+    "ens1",
+    "interface-name:ens*,interface-name:eno1",
+    f"mac:{OTHER};mac:{MAC.upper()}",
+    "type:ethernet",
+    "driver:mlx5_core",
+    "except:interface-name:ens2",
+)
 NOT_LISTED = (
-    "interface-name:=ens*", "type:infiniband", "driver:mlx5*", "except:interface-name:ens1",
+    "interface-name:=ens*",
+    "type:infiniband",
+    "driver:mlx5*",
+    "except:interface-name:ens1",
     "*,except:driver:mlx5_core",
-)  # fmt: skip
+)
 LISTS = [*((each, True) for each in LISTED), *((each, False) for each in NOT_LISTED)]
 
 

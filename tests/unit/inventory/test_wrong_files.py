@@ -240,10 +240,17 @@ def test_pattern_is_ansibles_and_a_name_beside_a_wrong_one_is_offered(tmp_path: 
     site = sites.write(tmp_path / "site", sites.GOOD)
     (tmp_path / "names").write_text("n2\n")
     selected = {
-        "all": "n1 n2", "nodes[0]": "n1", "nodes[0:1]": "n1 n2", "nodes:&n2": "n2", "!n1": "n2",
-        "~n[12]": "n1 n2", "n[!1]": "n2", "*": "n1 n2", f"@{tmp_path}/names": "n2",
+        "all": "n1 n2",
+        "nodes[0]": "n1",
+        "nodes[0:1]": "n1 n2",
+        "nodes:&n2": "n2",
+        "!n1": "n2",
+        "~n[12]": "n1 n2",
+        "n[!1]": "n2",
+        "*": "n1 n2",
+        f"@{tmp_path}/names": "n2",
         "n2, n1": "n1 n2",
-    }  # fmt: skip
+    }
     for limit, names in selected.items():
         assert sorted(node.name for node in load_site(site, limit).nodes) == names.split(), limit
     with pytest.raises(UsageError) as raised:

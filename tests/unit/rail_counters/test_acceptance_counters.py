@@ -168,8 +168,11 @@ def test_neighbor_table_that_was_full_during_the_run_is_named():
     old, new = {"overflows": {"arp_cache": 7}}, {"overflows": {"arp_cache": 19, "ndisc_cache": 3}}
     [found] = counters.overflows("n1", old, new)
     assert (found.kind, found.part, found.node, found.proven) == (
-        "node.neighbors", "arp_cache", "n1", True,
-    )  # fmt: skip
+        "node.neighbors",
+        "arp_cache",
+        "n1",
+        True,
+    )
     assert "full 12 times" in found.what
     assert list(counters.overflows("n1", new, new)) == []
     assert list(counters.overflows("n1", {}, new)) == []

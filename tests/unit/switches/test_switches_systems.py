@@ -231,7 +231,7 @@ def test_mode_of_roce_sets_what_it_is_known_to_set():
         ("interface swp1 qos roce mode lossy", None, None, None, None),
         ("interface swp1 qos pfc profile GONE", None, 3, 3, True),
     ],
-)  # fmt: skip
+)
 def test_line_beside_the_mode_changes_what_it_says_or_leaves_it_open(
     line, pfc, class_26, queue_3, trusts
 ):
