@@ -275,7 +275,7 @@ def test_unreachable_node_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixtu
     site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": text})
     assert run(["discover", str(site), "--limit", "n1"]) == ExitCode.UNKNOWN
     error = capsys.readouterr().err
-    assert error.startswith("error: could not read 1 of 1 node; e.g. n1: ssh: connect to host")
+    assert error.startswith("error: could not read 1 of 1 node; e.g. n1: ssh: connection refused")
 
 
 @pytest.mark.parametrize(("said", "is_news"), [("2T", False), ("2G", True), ("4T", True)])
