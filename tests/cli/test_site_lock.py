@@ -59,10 +59,17 @@ class Held:
 
     @contextmanager
     def applying(self) -> Iterator[subprocess.Popen[str]]:
-        """Provide an apply that runs; at the end the node hangs up, and so it ends."""
+        """Provide an apply that runs; at the end the node turns it away, and so it ends."""
         process = self.start("apply", "site")
-        with self.node.accept()[0]:
+        with self.turning_away():
             yield process
+
+    @contextmanager
+    def turning_away(self) -> Iterator[None]:
+        """Hold a connection, and end it for good: one that the node only dropped is made again."""
+        with self.node.accept()[0] as one:
+            yield
+            one.sendall(b"SSH-1.0-older\r\n")
 
     def close(self) -> None:
         """End what runs; a node that is gone ends all that was connected to it."""
@@ -108,7 +115,7 @@ def test_verbs_that_only_read_need_no_lock(held):
     with held.applying():
         assert held.run("check", "site") == (ExitCode.OK, "")
         second = held.start("plan", "site")
-        with held.node.accept()[0]:
+        with held.turning_away():
             pass  # it has come to the node
         out, said = second.communicate(timeout=TIMEOUT_S)
         assert (second.returncode, "n1: unreachable" in out) == (ExitCode.UNKNOWN, True), said
@@ -120,7 +127,7 @@ def test_run_that_waits_begins_when_the_other_one_ends(held):
         waiting = second.stderr.readline()
         assert "site is held by" in waiting
         assert waiting.endswith(f"; waiting up to {TIMEOUT_S} s\n")
-    with held.node.accept()[0]:
+    with held.turning_away():
         pass  # the second one has come to the node
     out, said = second.communicate(timeout=TIMEOUT_S)
     assert (second.returncode, "n1: unreachable" in out) == (ExitCode.UNKNOWN, True), said
