@@ -66,7 +66,7 @@ def test_nodes_that_cannot_be_reached_are_not_known(site):
     assert (said["schema"], said["exit_code"]) == (1, 4)
     assert {node["state"] for node in said["nodes"].values()} == {"unreachable"}
     assert "  2 nodes: " in done.stderr
-    assert "Connection refused" in said["nodes"]["n1"]["problems"][0]
+    assert "connection refused" in said["nodes"]["n1"]["problems"][0]
 
 
 def test_run_is_kept_for_its_user_only(site):

@@ -72,6 +72,7 @@ INPUTS = (
             r"Root Cause \(first observed failure\)",
             r"\bLast (?:error|RCCL warning): *$",
             r"torch\.distributed\.elastic",
+            r"\bTest (?:CUDA|NCCL) failure \S+:\d+ ",
         ),
         job_logs.read,
         "why the job failed; transport, HCAs and GPUDirect RDMA between nodes",
