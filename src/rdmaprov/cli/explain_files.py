@@ -36,8 +36,7 @@ class _FilesCommand(click.Command):
 def files(names: tuple[str, ...], as_json: bool) -> int:
     """Find what each FILE is and what it shows, alone and together."""
     from rdmaprov.explain.explain import explain_texts
-    from rdmaprov.explain.given import GivenText, read_given
-    from rdmaprov.explain.model import worst
+    from rdmaprov.explain.model import GivenText, read_given, worst
 
     def given() -> Iterator[GivenText]:
         for name in dict.fromkeys(names):

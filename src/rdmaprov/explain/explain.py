@@ -1,14 +1,21 @@
-"""What files show, each kind of them by its reader, and all of them together."""
+"""What files show, each kind of them by its reader, and all of them together.
+
+`INPUTS` has a row for each kind; docs/explain.md shows them. A text is known by what only one tool
+writes; one that two rows know is of none of them, unless both tools write to the same standard
+output (`output`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rdmaprov.errors import UsageError
-from rdmaprov.explain.given import MOST_BYTES, MOST_BYTES_IN_ALL, GivenText
-from rdmaprov.explain.inputs import INPUTS, InputKind, find_inputs
+from rdmaprov.explain import flight, job_logs, nccl_tests, perf_result, ports, ras_report, topology
 from rdmaprov.explain.join import join
-from rdmaprov.explain.model import Shown, unread
+from rdmaprov.explain.model import MOST_BYTES, MOST_BYTES_IN_ALL, GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
 
@@ -69,3 +76,207 @@ def _refusal(given: GivenText, kinds: Sequence[InputKind]) -> Finding | None:
         size = f"{MOST_BYTES >> 20} MiB"
         return unread(given.name, f"{names}: has more than {size}", "cut out the part that matters")
     return None
+
+
+@dataclass(frozen=True)
+class InputKind:
+    """A row of the table.
+
+    Attributes:
+        id: its name.
+        what: what it is, for people.
+        only: finds what only this tool writes, in a text.
+        read: returns what texts of it show; None: no reader yet.
+        tells: what it can tell.
+        not_tells: what it cannot.
+        document: returns whether a JSON is of it; None if its tool writes none.
+        output: whether its text may stand among what others of this sort write.
+        instead: what to do without a reader.
+    """
+
+    id: str
+    what: str
+    only: re.Pattern[bytes]
+    read: Callable[[Sequence[GivenText]], list[Shown]] | None
+    tells: str
+    not_tells: str
+    document: Callable[[Mapping[str, Any]], bool] | None = None
+    output: bool = False
+    instead: str = ""
+
+    def knows(self, given: GivenText) -> bool:
+        """Return whether a text is of this row."""
+        if given.document:
+            return self.document is not None and self.document(given.document)
+        return self.only.search(given.data) is not None
+
+
+def _only(*patterns: str) -> re.Pattern[bytes]:
+    return re.compile("|".join(patterns).encode(), re.MULTILINE)
+
+
+def _each(read: Callable[[GivenText], Shown]) -> Callable[[Sequence[GivenText]], list[Shown]]:
+    return lambda every: [read(each) for each in every]
+
+
+INPUTS = (
+    InputKind(
+        "job",
+        "NCCL's logs (`NCCL_DEBUG=INFO`), torch's errors, its watchdog and elastic agent",
+        _only(
+            r"\bR?NCCL (?:INFO|WARN) ",
+            r"\bNCCL DIAG \[",
+            r"ProcessGroupNCCL\.cpp",
+            r"NCCLUtils\.[ch]pp",
+            r"\btorch\.distributed\.Dist\w+Error",
+            r"\btorch\.(?:cuda\.)?OutOfMemoryError",
+            r"\btorch\.AcceleratorError",
+            r"Root Cause \(first observed failure\)",
+            r"\bLast (?:error|RCCL warning): *$",
+            r"torch\.distributed\.elastic",
+            r"\bTest (?:CUDA|NCCL) failure \S+:\d+ ",
+        ),
+        job_logs.read,
+        "why the job failed; transport, HCAs and GPUDirect RDMA between nodes",
+        "which end of a path is at fault; bandwidth",
+        document=job_logs.is_elastic,
+        output=True,
+    ),
+    InputKind(
+        "nccl-tests",
+        "tables and JSON (`-J`) of nccl-tests and rccl-tests",
+        _only(
+            r"# [nr]ccl-tests:? +[vV]ersion",
+            r"# nThreads?:? +\d+ +nGpus",
+            r"# Collective test (?:starting|concluded): ",
+            r"# +size +count +type .{0,400}busbw",
+            r"# Out of bounds values +: \d",
+            r"# Avg bus bandwidth +: ",
+        ),
+        _each(nccl_tests.read),
+        "wrong values; bus bandwidths, in place and out of place",
+        "whether a bandwidth is low: that takes rails and their rate; which host damages data",
+        document=lambda found: "out_of_bounds" in found and "average_bus_bandwidth" in found,
+        output=True,
+    ),
+    InputKind(
+        "ras",
+        "what NCCL's RAS prints (`ncclras`, port 28028), as text",
+        _only(
+            r"^Job summary\r?\n=====",
+            r"^Group +Comms +Nodes +Ranks",
+            r"^#\d+-\d+ \([0-9a-f]{16}\) (?:INCOMPLETE|MISMATCH|ERROR)",
+            r"^ +Missing communicator data from \d+ job process",
+        ),
+        _each(ras_report.read),
+        "which processes do not answer; errors that ranks report",
+        "who keeps the others waiting: it shows one moment",
+    ),
+    InputKind(
+        "flight-recorder",
+        "dumps of torch's flight recorder, pickles and JSON",
+        _only(
+            r"\A\x80[\x02-\x05](?s:.){0,4096}(?:pg_config|comm_lib_version|nccl_version|entries)"
+        ),
+        flight.read,
+        "which ranks called different operations; who did not join which one",
+        "whether an operation is overdue: that takes the watchdog's words",
+        document=flight.is_dump,
+    ),
+    InputKind(
+        "perftest",
+        "what ib_write_bw and the other tests of perftest print, and their JSON",
+        _only(
+            r"^ ?#bytes +#iterations",
+            r"^ +(?:RDMA_(?:Write|Read)|Send) (?:Bidirectional |Post List )?(?:BW|Latency) Test",
+            r'^[ \t]*"?test_info"?: ?\{',
+            r"^ib_(?:write|read|send|atomic)_(?:bw|lat): ",
+            r"^[ \t]*Invalid Command or flag",
+            r"^ ?Failed status \d+: wr_id",
+            r"Couldn't connect to \S+:\d+",
+            r"Couldn't allocate MR",
+            r"Unable to find the Infiniband/RoCE device",
+            r"Correlation coefficient r\^2: ",
+        ),
+        _each(perf_result.read),
+        "whether RDMA works between two ports, and at which rate",
+        "whether a rate is low: that takes the port's rate (ibstat)",
+        document=lambda found: "test_info" in found,
+    ),
+    InputKind(
+        "ibv_devinfo",
+        "what ibv_devinfo prints, with or without -v",
+        _only(r"^hca_id:\s+\S+"),
+        _each(ports.reader("ibv_devinfo")),
+        "which ports are active; RDMA MTU",
+        "its host; which ports are rails",
+    ),
+    InputKind(
+        "ibstat",
+        "what ibstat prints",
+        _only(r"^CA:? '[^'\n]{1,64}'\s*$"),
+        _each(ports.reader("ibstat")),
+        "which ports are active, and at which rate",
+        "its host; which ports are rails",
+    ),
+    InputKind(
+        "ibstatus",
+        "what ibstatus prints",
+        _only(r"^Infiniband device '[^'\n]{1,64}' port \d+ status:"),
+        _each(ports.reader("ibstatus")),
+        "which ports are active, and at which rate",
+        "its host; which ports are rails",
+    ),
+    InputKind(
+        "nvidia-smi-topo",
+        "the matrix of nvidia-smi topo -m",
+        _only(
+            r"^GPU0[ \t]+X[ \t]", r"^[ \t]{0,16}(?:\x1b\[\d{0,3}m)?GPU0[ \t].{0,4096}CPU Affinity"
+        ),
+        _each(topology.read),
+        "how GPUs reach each other; how far each is from a NIC",
+        "whether NVLinks are up; what NCCL chose",
+    ),
+    InputKind(
+        "kernel-log",
+        "a log of the kernel (dmesg -T, Xid)",
+        _only(r"\bNVRM: Xid \(PCI:", r"^\[ *\d+\.\d{6}\] Linux version "),
+        None,
+        "",
+        "",
+        instead="read it by hand: Xid in NVIDIA's list, mlx5_core, Out of memory",
+    ),
+    InputKind(
+        "nvidia-smi-q",
+        "what nvidia-smi -q prints",
+        _only(r"^=+NVSMI LOG=+"),
+        None,
+        "",
+        "",
+        instead="read it by hand: Fabric State, ECC Errors, Clocks Event Reasons",
+    ),
+    InputKind(
+        "subnet",
+        "a text of infiniband-diags about a subnet",
+        _only(
+            r"^sminfo: sm lid \d",
+            r"^# Topology file: generated on",
+            r"^Unicast lids \[",
+            r"^Errors for (?:0x[0-9a-f]+|\")",
+        ),
+        None,
+        "",
+        "",
+        instead="pass its directory: rdmaprov explain subnet DIRECTORY",
+    ),
+)
+# What names a version alone: of NCCL, if nothing else is in it.
+_WEAK = re.compile(rb"^.{0,80}\b[NR]CCL version (?:: )?\d+\.\d+\.\d+\S*", re.MULTILINE)
+
+
+def find_inputs(given: GivenText) -> list[InputKind]:
+    """Return the rows that know a text: none, one, or several that share an output."""
+    found = [each for each in INPUTS if each.knows(given)]
+    if not found and not given.document and _WEAK.search(given.data):
+        return [INPUTS[0]]
+    return found

@@ -16,8 +16,7 @@ from math import prod
 from pathlib import PurePath
 from typing import Any
 
-from rdmaprov.explain.given import GivenText
-from rdmaprov.explain.model import Shown, unread
+from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.explain.safe_pickle import UnsafePickleError, check_size, load_plain
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.ranges import format_numbers

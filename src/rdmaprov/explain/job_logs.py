@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-from rdmaprov.explain.given import GivenText
-from rdmaprov.explain.model import Shown, unread
+from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.assessment import LogAssessment, assess
 from rdmaprov.nccl_log.matrix import Transport

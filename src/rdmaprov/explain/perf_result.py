@@ -8,8 +8,7 @@ from itertools import islice
 
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.sizes import format_size
-from rdmaprov.explain.given import GivenText
-from rdmaprov.explain.model import Shown, unread
+from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.perftest import errors
 from rdmaprov.perftest.expected import BAD_SHARE_OF_CEILING, Wire

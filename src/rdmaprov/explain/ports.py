@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rdmaprov.explain.given import GivenText
-from rdmaprov.explain.model import Shown, unread
+from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity, some
 

@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rdmaprov.explain.given import GivenText
-from rdmaprov.explain.model import Shown, unread
+from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity, some
 

@@ -8,7 +8,7 @@ import pytest
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.explain.explain import explain_texts
-from rdmaprov.explain.given import GivenText
+from rdmaprov.explain.model import GivenText
 
 SECOND = 10**9
 WATCHDOG = (

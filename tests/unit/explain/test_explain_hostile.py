@@ -10,11 +10,10 @@ import time
 import pytest
 
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.explain import given as given_module
+from rdmaprov.explain import model as given_module
 from rdmaprov.explain import safe_pickle
 from rdmaprov.explain.explain import explain_texts
-from rdmaprov.explain.given import GivenText, read_given
-from rdmaprov.explain.model import worst
+from rdmaprov.explain.model import GivenText, read_given, worst
 from rdmaprov.explain.safe_pickle import UnsafePickleError, load_plain
 
 DUMP = {"version": "2.10", "pg_config": {}, "entries": []}

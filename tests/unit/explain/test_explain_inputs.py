@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rdmaprov.explain.given import read_given
-from rdmaprov.explain.inputs import INPUTS, find_inputs
+from rdmaprov.explain.explain import INPUTS, find_inputs
+from rdmaprov.explain.model import read_given
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests/fixtures"
