@@ -48,7 +48,7 @@ def files(names: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"inputs": [_document(each) for each in shown]}, indent=2))
     else:
-        click.echo("\n".join(_lines(shown)))
+        click.echo("\n\n".join("\n".join(_of_input(each)) for each in shown))
     return worst(each.code for each in shown if each.input != "together")
 
 
@@ -67,13 +67,6 @@ def _document(shown: Shown) -> dict[str, object]:
         "lacks": list(shown.lacks),
         **({"log": logs[0]} if logs else {}),
     }
-
-
-def _lines(every: Sequence[Shown]) -> Iterator[str]:
-    for number, shown in enumerate(every):
-        if number:
-            yield ""
-        yield from _of_input(shown)
 
 
 def _of_input(shown: Shown) -> Iterator[str]:

@@ -83,12 +83,8 @@ class InputKind:
     """A row of the table.
 
     Attributes:
-        id: its name.
-        what: what it is, for people.
         only: finds what only this tool writes, in a text.
         read: returns what texts of it show; None: no reader yet.
-        tells: what it can tell.
-        not_tells: what it cannot.
         document: returns whether a JSON is of it; None if its tool writes none.
         output: whether its text may stand among what others of this sort write.
         instead: what to do without a reader.
@@ -97,9 +93,9 @@ class InputKind:
     id: str
     what: str
     only: re.Pattern[bytes]
-    read: Callable[[Sequence[GivenText]], list[Shown]] | None
-    tells: str
-    not_tells: str
+    read: Callable[[Sequence[GivenText]], list[Shown]] | None = None
+    tells: str = ""
+    not_tells: str = ""
     document: Callable[[Mapping[str, Any]], bool] | None = None
     output: bool = False
     instead: str = ""
@@ -241,18 +237,12 @@ INPUTS = (
         "kernel-log",
         "a log of the kernel (dmesg -T, Xid)",
         _only(r"\bNVRM: Xid \(PCI:", r"^\[ *\d+\.\d{6}\] Linux version "),
-        None,
-        "",
-        "",
         instead="read it by hand: Xid in NVIDIA's list, mlx5_core, Out of memory",
     ),
     InputKind(
         "nvidia-smi-q",
         "what nvidia-smi -q prints",
         _only(r"^=+NVSMI LOG=+"),
-        None,
-        "",
-        "",
         instead="read it by hand: Fabric State, ECC Errors, Clocks Event Reasons",
     ),
     InputKind(
@@ -264,9 +254,6 @@ INPUTS = (
             r"^Unicast lids \[",
             r"^Errors for (?:0x[0-9a-f]+|\")",
         ),
-        None,
-        "",
-        "",
         instead="pass its directory: rdmaprov explain subnet DIRECTORY",
     ),
 )

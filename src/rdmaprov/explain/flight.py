@@ -9,7 +9,7 @@ only if another one's operation is known to be overdue, and if it waits in no op
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -37,11 +37,9 @@ class Operation:
     """A collective that a rank called.
 
     Args:
-        group: the group of ranks that call it.
         number: its number in the group.
         name: what it is, such as all_reduce.
-        values: how many values the rank passes, -1 if unknown.
-        type: of the values.
+        values: how many values of the type the rank passes, -1 if unknown.
         is_open: it has not ended.
         created_ns: when it was called, 0 if unknown.
         limit_ns: after which time the watchdog ends the job, 0 if unknown.
@@ -70,12 +68,10 @@ class FlightDump:
     """The last operations of a rank.
 
     Args:
-        file: the name of its file.
         rank: its number in the job; None if its file does not say it.
         groups: the groups that it is in, with what each is called.
         operations: in the order in which they were called; without sends and receives.
         last: the last number that it called, by group.
-        newest_ns: the latest time in it.
     """
 
     file: str
@@ -158,13 +154,12 @@ def _sentences(groups: Mapping[Group, str], known: Mapping[int, FlightDump]) -> 
     for group, name in groups.items():
         by_last: dict[str, list[int]] = defaultdict(list)
         for rank in group[1]:
-            if rank in known:
-                dump = known[rank]
-                state = dump.open_in(group)
-                said = f"in operation {state.number} ({state.text})" if state else ""
-                last = dump.last.get(group, 0)
-                at = f" at {state.place}" if state and state.place else ""
-                by_last[(said + at) or f"ended operation {last}, the last one called"].append(rank)
+            if dump := known.get(rank):
+                said = f"ended operation {dump.last.get(group, 0)}, the last one called"
+                if state := dump.open_in(group):
+                    at = f" at {state.place}" if state.place else ""
+                    said = f"in operation {state.number} ({state.text}){at}"
+                by_last[said].append(rank)
         for text, ranks in by_last.items():
             yield f"{name}: {format_numbers(ranks)} {text}"
 
@@ -239,10 +234,8 @@ def _waiting(
 
 def _ranked(dumps: Sequence[FlightDump]) -> list[FlightDump]:
     """Return the dumps; a number that two files have, or no group, is no rank."""
-    counts: dict[int | None, int] = defaultdict(int)
+    counts = Counter(dump.rank for dump in dumps)
     members = {rank for dump in dumps for _, ranks in dump.groups for rank in ranks}
-    for dump in dumps:
-        counts[dump.rank] += 1
     return [
         dump if counts[dump.rank] == 1 and dump.rank in members else replace(dump, rank=None)
         for dump in dumps

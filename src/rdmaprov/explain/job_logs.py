@@ -41,7 +41,8 @@ def read(every: Sequence[GivenText]) -> list[Shown]:
 
 def _job(every: Sequence[GivenText]) -> Shown:
     with ExitStack() as opened:
-        tally, _ = read_streams(_streams(every, opened))
+        streams = ((o.name, _elastic(o) or opened.enter_context(o.open())) for o in every)
+        tally, _ = read_streams(streams)
         matrix = make_matrix(tally, ())
     found = assess(matrix)
     is_known = found.verdict.transport is not Transport.UNKNOWN
@@ -52,11 +53,6 @@ def _job(every: Sequence[GivenText]) -> Shown:
         proves=f"transport {found.verdict.transport}" if is_known else "",
         parsed=(found,),
     )
-
-
-def _streams(every: Sequence[GivenText], opened: ExitStack) -> Iterator[tuple[str, BinaryIO]]:
-    for each in every:
-        yield each.name, _elastic(each) or opened.enter_context(each.open())
 
 
 def _elastic(given: GivenText) -> BinaryIO | None:

@@ -49,7 +49,8 @@ def _judge_again(
     hosts: dict[str, frozenset[str]],
 ) -> Shown:
     parts = shown.parsed
-    if any(isinstance(each, FlightDump) for each in parts) and log and _has_timeout(log.matrix):
+    has_timeout = log and any(each.cause == "timeout" for each in log.matrix.broken.troubles)
+    if any(isinstance(each, FlightDump) for each in parts) and has_timeout:
         return flight.judge(_all([shown], FlightDump), is_overdue=True)
     part = parts[0] if parts else None
     if isinstance(part, HostPorts) and (used := _used_by(part.file, hosts)):
@@ -57,10 +58,6 @@ def _judge_again(
     if isinstance(part, ReadTest) and not shown.findings and (gbps := _rate(part, every)):
         return perf_result.judge(part, gbps)
     return shown
-
-
-def _has_timeout(matrix: Matrix) -> bool:
-    return any(each.cause == "timeout" for each in matrix.broken.troubles)
 
 
 def _used(matrix: Matrix) -> dict[str, frozenset[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import stat
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -65,11 +65,8 @@ def unread(name: str, what: str, remedy: str) -> Finding:
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:
     """Return 1 if one of them is, else 4 if one of them is, else 0."""
-    every: Collection[ExitCode] = set(codes)
-    for code in (ExitCode.FAILED, ExitCode.UNKNOWN):
-        if code in every:
-            return code
-    return ExitCode.OK
+    from_good_to_bad = (ExitCode.OK, ExitCode.UNKNOWN, ExitCode.FAILED)
+    return max(codes, key=from_good_to_bad.index, default=ExitCode.OK)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rdmaprov.bandwidth.rates import format_gb_s
@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?")
 _BOUNDS = re.compile(r"# Out of bounds values *: (\d{1,10}) (OK|FAILED)")
 _AVERAGE = re.compile(r"# Avg bus bandwidth *: (\S{1,24}) *(OK|FAILED)?")
 _ENDED = re.compile(r"Test (?:\w{1,12} )?failure .*|Invalid number of GPUs: .*")
+_SIDES = ("out of place", "in place")
 _COLUMNS = ("time", "algbw", "busbw", "#wrong")
 _MOST_ROWS = 10_000
 _JUDGED_BYTES = 1 << 30  # the floor is of 1 GiB or more
@@ -53,16 +54,15 @@ class PerfColumn:
 
 @dataclass(frozen=True)
 class PerfRow:
-    """A row: the size in bytes, and both results; None for one that is not there."""
+    """A row: the size in bytes, and the results that are there, by `_SIDES`."""
 
     size: int
-    outer: PerfColumn | None
-    inner: PerfColumn | None
+    sides: Mapping[str, PerfColumn]
 
     @property
     def columns(self) -> tuple[PerfColumn, ...]:
         """Return the results that are there."""
-        return tuple(each for each in (self.outer, self.inner) if each is not None)
+        return tuple(self.sides.values())
 
 
 @dataclass
@@ -132,9 +132,7 @@ def _tables(given: GivenText) -> Iterator[PerfTable]:
     table, head, program = PerfTable(), list[str](), ""
     for raw in given.lines():
         line = _PREFIX.sub("", raw, count=1)
-        if (_VERSION.match(line) and (table.began or table.rows)) or (
-            _SIZES.match(line) and (table.began or table.rows)
-        ):
+        if (table.began or table.rows) and (_VERSION.match(line) or _SIZES.match(line)):
             yield table
             table, head = PerfTable(), []
         if _SIZES.match(line):
@@ -172,7 +170,12 @@ def _add_row(table: PerfTable, size: int, head: list[str], words: list[str]) -> 
     if None in both or not both or len(table.rows) >= _MOST_ROWS:
         table.odd += 1
         return
-    table.rows.append(PerfRow(size, both[0], both[1] if len(both) > 1 else None))
+    table.rows.append(_row(size, both))
+
+
+def _row(size: int, both: Sequence[PerfColumn | None]) -> PerfRow:
+    sides = zip(_SIDES, both, strict=False)
+    return PerfRow(size, {side: each for side, each in sides if each is not None})
 
 
 def _column(named: Mapping[str, list[str]], number: int) -> PerfColumn | None:
@@ -200,7 +203,7 @@ def _of_document(found: Mapping[str, object]) -> Iterator[PerfTable]:
         sides = [row.get(side) for side in ("out_of_place", "in_place")] if _is_row(row) else []
         columns = [_side(side) for side in sides]
         if columns and any(columns) and len(table.rows) < _MOST_ROWS:
-            table.rows.append(PerfRow(row["size"], columns[0], columns[1]))
+            table.rows.append(_row(row["size"], columns))
         else:
             table.odd += 1
     bounds, average = found.get("out_of_bounds"), found.get("average_bus_bandwidth")
@@ -239,12 +242,7 @@ def _findings(table: PerfTable, name: str) -> Iterator[Finding]:
     bad = [row for row in table.rows if any(each.wrong for each in row.columns)]
     if bad or table.bounds:
         most = max((each.wrong or 0 for row in bad for each in row.columns), default=0)
-        sides = {
-            side
-            for row in bad
-            for side, each in (("out of place", row.outer), ("in place", row.inner))
-            if each is not None and each.wrong
-        }
+        sides = {side for row in bad for side, each in row.sides.items() if each.wrong}
         seen = f"up to {most:,} wrong values, {' and '.join(sorted(sides))}" if bad else ""
         at = f"at {some([format_size(row.size) for row in bad], 3)}" if bad else ""
         end = f"out of bounds values: {table.bounds:,} FAILED" if table.bounds else ""
@@ -269,8 +267,7 @@ def _findings(table: PerfTable, name: str) -> Iterator[Finding]:
             fix = "start it with as many processes and -g as there are GPUs"
         yield Finding("nccl.failed", f"{what} gave up: '{table.ended[:200]}'", fix)
     elif table.bounds is None:
-        text = f"{what}: cut off before its end, `Out of bounds values`"
-        yield unread(name, text, _AGAIN)
+        yield unread(name, f"{what}: cut off before its end, `Out of bounds values`", _AGAIN)
     if table.odd:
         yield unread(name, f"{what}: {quantity(table.odd, 'row')} in an unknown form", _AGAIN)
     if table.ended or bad or table.bounds:
@@ -289,16 +286,12 @@ def _findings(table: PerfTable, name: str) -> Iterator[Finding]:
 def _sentence(table: PerfTable) -> str:
     parts = [table.collective or "collective unknown"]
     if table.ranks:
-        hosts = some(table.hosts, 3)
-        parts.append(f"{quantity(len(table.ranks), 'rank')} on {hosts}")
+        parts.append(f"{quantity(len(table.ranks), 'rank')} on {some(table.hosts, 3)}")
     if table.rows:
         sizes = sorted({row.size for row in table.rows})
         span = " to ".join(dict.fromkeys((format_size(sizes[0]), format_size(sizes[-1]))))
         row = max(table.rows, key=lambda each: each.size)
-        sides = (("out of place", row.outer), ("in place", row.inner))
-        rates = ", ".join(
-            f"{format_gb_s(each.bus_gb_s)} {side}" for side, each in sides if each is not None
-        )
+        rates = ", ".join(f"{format_gb_s(c.bus_gb_s)} {side}" for side, c in row.sides.items())
         parts.append(f"{span}, busbw at the largest: {rates}")
     if table.average:
         parts.append(f"average {table.average} GB/s")

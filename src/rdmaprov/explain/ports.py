@@ -10,14 +10,17 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity, some
 
 _DEVICE = re.compile(r"^(?:hca_id:\s+(\S{1,64})|CA:? '([^'\n]{1,64})')\s*$")
-_STATUS = re.compile(r"^Infiniband device '([^'\n]{1,64})' port (\d{1,3}) status:")
-_PORT = re.compile(r"^\s*(?:port:\s+|Port )(\d{1,3}):?\s*$")
+_PORT = re.compile(
+    r"^(?:Infiniband device '([^'\n]{1,64})' port (?=\d+ status:)|\s*(?:port:\s+|Port )"
+    r"(?=\d+:?\s*$))(\d{1,3})\b"
+)
 _FIELD = re.compile(r"^\s*([A-Za-z_]{1,24}(?: [a-z]{1,16})?):\s+(.{1,64}?)\s*$")
 _CODE = re.compile(r"^\d: ")  # as ibstatus has before a state
 _SPEED = re.compile(r"\d{1,3}(?:\.\d)?")
@@ -31,12 +34,9 @@ class ListedPort:
     """A port as it was printed; a field that was not is empty or 0.
 
     Args:
-        device: its RDMA device.
-        number: its number.
         state: such as active, down, init.
         physical: such as linkup, polling, disabled.
         link: InfiniBand or Ethernet.
-        gbps: its rate.
         mtu: the most bytes of a packet now.
         most_mtu: the most bytes of a packet that it can have.
     """
@@ -102,41 +102,29 @@ def judge(found: HostPorts, used: Collection[str] | None = None) -> Shown:
     )
 
 
-def _ports(given: GivenText) -> Iterator[ListedPort]:
-    device, port, seen = "", None, 0
-    width = speed = 0.0
+def _ports(given: GivenText) -> list[ListedPort]:
+    ports, device, is_open = list[ListedPort](), "", False
+    factors: dict[str, float] = {}  # of the rate: lanes, and the speed of each
     for line in given.lines():
         if found := _DEVICE.match(line):
-            if port:
-                yield port
-            device, port, width, speed = found[1] or found[2], None, 0.0, 0.0
-        elif found := _STATUS.match(line):
-            if port:
-                yield port
-            device, port = found[1], ListedPort(found[1], int(found[2]))
-        elif device and (found := _PORT.match(line)):
-            if port:
-                yield port
-            seen += 1
-            if seen > _MOST_PORTS:
-                return
-            port, width, speed = ListedPort(device, int(found[1])), 0.0, 0.0
+            device, is_open = found[1] or found[2], False
+        elif (found := _PORT.match(line)) and (found[1] or device):
+            if len(ports) == _MOST_PORTS:
+                break
+            device, is_open, factors = found[1] or device, True, {}
+            ports.append(ListedPort(device, int(found[2])))
         elif device and (found := _FIELD.match(line)):
             name, value = found[1].lower().replace(" ", "_"), found[2]
-            if port is None and name == "state":  # as of a text that was trimmed
-                port = ListedPort(device, 1)
-            if port is None:
-                continue
-            number = _SPEED.match(value)
-            if name == "active_width":
-                width = float(number[0]) if number else 0.0
-            elif name == "active_speed":
-                speed = float(number[0]) if number else 0.0
-            port = _with_field(port, name, value)
-            if width and speed:
-                port = replace(port, gbps=width * speed)
-    if port:
-        yield port
+            if not is_open and name == "state":  # as of a text that was trimmed
+                is_open, factors = True, {}
+                ports.append(ListedPort(device, 1))
+            if is_open:
+                ports[-1] = _with_field(ports[-1], name, value)
+                if name in ("active_width", "active_speed") and (number := _SPEED.match(value)):
+                    factors[name] = float(number[0])
+                if len(factors) == 2:
+                    ports[-1] = replace(ports[-1], gbps=prod(factors.values()))
+    return ports
 
 
 def _with_field(port: ListedPort, name: str, value: str) -> ListedPort:

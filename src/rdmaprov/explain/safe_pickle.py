@@ -65,15 +65,11 @@ def check_size(found: object) -> None:
     parts = 0
     while open_parts:
         part, depth = open_parts.pop()
-        parts += 1
-        if parts > _MOST_PARTS or depth > _MOST_DEPTH:
-            raise UnsafePickleError("it is too large or too deep")
-        inner: list[object] = []
         if isinstance(part, dict):
-            inner = [*part, *part.values()]
-        elif isinstance(part, list | tuple):
-            inner = list(part)
-        if len(inner) + parts > _MOST_PARTS:
+            part = [*part, *part.values()]
+        inner = part if isinstance(part, list | tuple) else ()
+        parts += 1
+        if parts + len(inner) > _MOST_PARTS or depth > _MOST_DEPTH:
             raise UnsafePickleError("it is too large or too deep")
         open_parts.extend(
             (each, depth + 1) for each in inner if isinstance(each, dict | list | tuple)

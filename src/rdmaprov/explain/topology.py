@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
@@ -27,9 +28,7 @@ class GpuTopology:
     """What reaches what.
 
     Args:
-        file: the name of its file.
         links: by pair of names, such as NV18 or PIX.
-        gpus: names of GPUs.
         nics: names of NICs, as the RDMA device where the legend has it.
     """
 
@@ -89,26 +88,15 @@ def _topology(given: GivenText) -> GpuTopology:
         elif names and words and words[0] in names and len(words) > len(names):
             own = words[1 : len(names) + 1]
             if all(map(_LINK.fullmatch, own)):
-                links.update(
-                    {(words[0], name): link for name, link in zip(names, own, strict=True)}
-                )
+                links |= {(words[0], name): link for name, link in zip(names, own, strict=True)}
     listed = [name for name in names if (name, name) in links]
     gpus = tuple(name for name in listed if _GPU.fullmatch(name))
-    nics = {
-        name: legend.get(name, name)
-        for name in names
-        if name not in gpus and not _GPU.fullmatch(name)
-    }
+    nics = {name: legend.get(name, name) for name in names if not _GPU.fullmatch(name)}
     return GpuTopology(given.name, links, gpus, nics)
 
 
 def _pairs(found: GpuTopology) -> list[tuple[str, str, str]]:
-    every = found.gpus
-    return [
-        (one, two, found.links.get((one, two), ""))
-        for place, one in enumerate(every)
-        for two in every[place + 1 :]
-    ]
+    return [(*pair, found.links.get(pair, "")) for pair in combinations(found.gpus, 2)]
 
 
 def _uneven(found: GpuTopology) -> Iterator[Finding]:
@@ -138,12 +126,10 @@ def _far(found: GpuTopology) -> Iterator[Finding]:
 def _sentences(found: GpuTopology) -> Iterator[str]:
     links = Counter(link for *_, link in _pairs(found))
     between = ", ".join(f"{link} ({count})" for link, count in links.most_common(6))
-    pairs = (
-        f"; pairs by link: {between}"
-        if len(links) > 1
-        else f"; {between.split(' ')[0]} between all"
-    )
-    yield quantity(len(found.gpus), "GPU") + (pairs if links else "")
+    pairs = f"; pairs by link: {between}" if between else ""
+    if len(links) == 1:
+        pairs = f"; {between.split(' ')[0]} between all"
+    yield quantity(len(found.gpus), "GPU") + pairs
     if found.nics:
         near = Counter(found.nearest(gpu) or "unknown" for gpu in found.gpus)
         said = ", ".join(f"{distance} for {quantity(n, 'GPU')}" for distance, n in near.items())
