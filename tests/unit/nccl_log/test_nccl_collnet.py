@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rdmaprov.nccl_log import collnet, transport
+from rdmaprov.nccl_log import transport
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/nccl"
 HEAD = "gpu36:20775:20807 [0] "
@@ -16,7 +16,7 @@ FAILED = "NCCL WARN Cannot initialize CollNet, using point-to-point network inst
 
 def test_channels_of_a_job_in_the_switches():
     matrix = transport.read_matrix([FIXTURES / "sharp-2.23-hang.log"])
-    assert collnet.is_connected(matrix)
+    assert transport.is_connected(matrix)
     assert transport.verdict(matrix).sharp
 
 
@@ -27,7 +27,7 @@ def test_channels_that_could_not_be_set_up_are_no_proof(tmp_path: Path):
     log.write_text(f"{text}{HEAD}sharp_plugin.c:365 {INIT}{HEAD}transport.cc:384 {FAILED}")
     matrix = transport.read_matrix([log])
     assert not transport.verdict(matrix).sharp
-    why = collnet.obstacle(matrix)
+    why = transport.obstacle(matrix)
     assert why.seen == "gpu36: NET/IB : SHARP coll init error: Cannot create SHARP job(-11)"
     assert why.cause.startswith("no aggregation manager gave a job")
 
@@ -62,4 +62,4 @@ def test_likely_cause(tmp_path: Path, line: str, cause: str):
     """Lines of nccl-rdma-sharp-plugins#151 and its src/sharp_plugin.c, and NCCL's src/init.cc."""
     log = tmp_path / "log"
     log.write_text(f"{HEAD}{line}\n")
-    assert collnet.obstacle(transport.read_matrix([log])).cause.startswith(cause)
+    assert transport.obstacle(transport.read_matrix([log])).cause.startswith(cause)

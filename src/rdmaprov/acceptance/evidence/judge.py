@@ -22,7 +22,7 @@ from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding, apply_remedy
 from rdmaprov.inventory import Node
-from rdmaprov.nccl_log import collnet, transport
+from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.matrix import Matrix, Process
 from rdmaprov.nccl_log.transport import Transport
 from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
@@ -56,8 +56,8 @@ def judge_sharp(
     if most is not None and row.busbw_gb_s > most:
         return [], [f"{SHARP_USED} proven by number: {_carried(row, most)}"]
     algorithm = taken_algorithm(matrix.choices, "AllReduce", row.bytes, len(row.ranks))
-    is_connected = collnet.is_connected(matrix)
-    if algorithm in collnet.SWITCH_ALGORITHMS and is_connected:
+    is_connected = transport.is_connected(matrix)
+    if algorithm in transport.SWITCH_ALGORITHMS and is_connected:
         said = (
             f"{SHARP_USED} NCCL took {algorithm} for {format_size(row.bytes)}; by number unknown: "
         )
@@ -70,7 +70,7 @@ def judge_sharp(
 
 
 def _not_used(matrix: Matrix, algorithm: str | None, row: SweepRow) -> Finding:
-    why = collnet.obstacle(matrix)
+    why = transport.obstacle(matrix)
     took = f"NCCL took {algorithm}" if algorithm else "CollNet was not set up"
     what = f"SHARP is wanted (fabric_sharp) and not used: {took} for {format_size(row.bytes)}"
     what += f" ({why.seen})" if why.seen else ""
