@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from rdmaprov.isolation.accuse import (
+    LEAST_OF_LEAF,
+    FleetSearch,
     accuse_all,
     accuse_intermittent,
     accuse_nodes,
@@ -19,10 +21,8 @@ from rdmaprov.isolation.accuse import (
     accuse_uplinks,
     hangs,
 )
-from rdmaprov.isolation.fleet_search import LEAST_OF_LEAF, FleetSearch
-from rdmaprov.isolation.meetings import Meetings, Pair
+from rdmaprov.isolation.meetings import Meetings, Pair, round_robin
 from rdmaprov.isolation.model import FaultyPart, IsolationResult
-from rdmaprov.isolation.pairs import round_robin
 from rdmaprov.isolation.witnesses import Measure, WitnessSearch
 
 __all__ = ["FleetSearch", "locate"]

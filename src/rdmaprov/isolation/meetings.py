@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rdmaprov.isolation.compare import BAD_SHARE, least_good
 
 Pair = tuple[str, str]
 # A slow result is repeated until two of three agree; a good one is not, as noise does not speed up.
 MAJORITY = 2
+_T = TypeVar("_T")
 
 
 def pair_key(one: str, other: str) -> Pair:
@@ -114,3 +116,21 @@ def disjoint(pairs: Iterable[Pair], used: set[str]) -> list[Pair]:
             used |= {one, other}
             taken.append((one, other))
     return taken
+
+
+def round_robin(things: Sequence[_T]) -> Iterator[tuple[tuple[_T, _T], ...]]:
+    """Yield rounds of disjoint pairs, such that each pair is in one of them.
+
+    N - 1 rounds of N / 2 pairs for an even number; for an odd one N rounds, with one idle in each.
+    One place is fixed and the others turn, as in a tournament. (Kirkman, 1847)
+    """
+    if len(things) < 2:
+        return
+    places: list[_T | None] = list(things)
+    if len(places) % 2:
+        places.append(None)  # the one paired with it is idle
+    half = len(places) // 2
+    for _ in range(len(places) - 1):
+        facing = zip(places[:half], reversed(places[half:]), strict=True)
+        yield tuple((one, two) for one, two in facing if one is not None and two is not None)
+        places.insert(1, places.pop())

@@ -11,9 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
 
-from rdmaprov.isolation.meetings import Pair
+from rdmaprov.isolation.meetings import Pair, round_robin
 from rdmaprov.isolation.model import FaultyPart
-from rdmaprov.isolation.pairs import round_robin
 
 # Three others of its leaf, where it has as many, are more than one bad path; our choice.
 INSIDE_ROUNDS, ACROSS_ROUNDS = 3, 2

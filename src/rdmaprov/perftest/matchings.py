@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from rdmaprov.isolation.meetings import Pair, pair_key
-from rdmaprov.isolation.pairs import round_robin
+from rdmaprov.isolation.meetings import Pair, pair_key, round_robin
 from rdmaprov.perftest.model import HOST_MEMORY, End, PathTest
 
 # Each port meets six others: one that is at fault fails with all six, and its partners fail once.

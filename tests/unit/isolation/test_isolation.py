@@ -10,8 +10,7 @@ from tests.madeup.isolation import World, leaves, names, solve, subject
 
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.isolation.locate import FleetSearch, locate
-from rdmaprov.isolation.meetings import pair_key
-from rdmaprov.isolation.pairs import round_robin
+from rdmaprov.isolation.meetings import pair_key, round_robin
 
 
 def found(count, **what):

@@ -11,7 +11,7 @@ from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.plan import GateJob, JobLimits, JobPlane, Task
 from rdmaprov.bandwidth import sizes
 from rdmaprov.inventory import Node
-from rdmaprov.isolation.pairs import round_robin
+from rdmaprov.isolation.meetings import round_robin
 
 NCCL_MAX_BYTES = 8 << 30
 GLOO_MAX_BYTES = 16 << 20
