@@ -20,8 +20,7 @@ from rdmaprov.sizing.model import (
     positive,
     step_seconds,
 )
-from rdmaprov.sizing.need import need_as_data, need_head, need_rows
-from rdmaprov.sizing.step import StepNeed
+from rdmaprov.sizing.step import StepNeed, need_as_data, need_head, need_rows
 from rdmaprov.sizing.switches import FleetPorts
 from rdmaprov.sizing.traffic import flows
 

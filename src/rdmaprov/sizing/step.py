@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from rdmaprov.bandwidth.efficiency import network_share
 from rdmaprov.bandwidth.fabric import Fabric
-from rdmaprov.sizing.model import BACKWARD, Spread
-from rdmaprov.sizing.traffic import Flow
+from rdmaprov.bandwidth.rates import format_gb_s, format_percent
+from rdmaprov.sizing.model import BACKWARD, DTYPES, Spread, TrainedModel, number_row, remark_row
+from rdmaprov.sizing.traffic import Flow, gigabytes
+from rdmaprov.words import quantity
 
 OVERSUBSCRIPTIONS = (1, 2, 4)
 
@@ -84,3 +88,102 @@ class StepNeed:
     def _rail_rate(self, oversubscription: float) -> float:
         """Return what a rail carries of a healthy fleet, in bytes per second."""
         return self.link_gbps / 8 * 1e9 * self.network_share / oversubscription
+
+
+def need_as_data(model: TrainedModel, need: StepNeed) -> dict[str, Any]:
+    """Return a step's need; bytes of one step, GB/s and Gb/s within it, shares of it."""
+    spread = need.spread
+    return {
+        "parameters": model.parameters,
+        "dtype": model.short_dtype,
+        "gpus": spread.gpus,
+        "gpus_per_node": spread.gpus_per_node,
+        "rails": spread.rails,
+        "replicas": spread.data,
+        "link_gbps": need.link_gbps,
+        "step_s": round(need.seconds, 6),
+        "gradient_bytes": round(model.gradient_bytes),
+        "bytes_per_gpu_per_step": round(need.gpu_bytes),
+        "gb_s_per_gpu": round(need.gpu_gb_s, 6),
+        "gbps_per_rail": round(need.rail_gbps, 6),
+        "exposed_share": {
+            f"{ratio}:1": round(need.exposed_share(ratio), 6) for ratio in OVERSUBSCRIPTIONS
+        },
+        "share_without_overlap": {
+            f"{ratio}:1": round(need.share_without_overlap(ratio), 6) for ratio in OVERSUBSCRIPTIONS
+        },
+        "network_share": round(need.network_share, 6),
+        "flows": [
+            {
+                "what": flow.what,
+                "bytes_per_gpu": round(flow.gpu_bytes),
+                "bytes_per_node_over_rails": round(flow.node_bytes),
+                "formula": flow.formula,
+            }
+            for flow in need.flows
+        ],
+    }
+
+
+def need_head(model: TrainedModel, need: StepNeed) -> str:
+    """Return what is trained, on what, and how long a step computes."""
+    spread = need.spread
+    what = f"{_number(model.parameters)} parameters in {model.short_dtype}"
+    parts = f"{spread.data:,} replicas × {spread.tensor} (tensor) × {spread.pipeline} (pipeline)"
+    return (
+        f"{what} on {quantity(spread.gpus, 'GPU')}: {parts}, a step computes {need.seconds:.4g} s"
+    )
+
+
+def need_rows(model: TrainedModel, need: StepNeed) -> Iterator[str]:
+    """Yield a step's need, each number with its formula."""
+    formula = f"{_number(model.parameters)} × {DTYPES[model.dtype]} bytes"
+    yield number_row("gradients", gigabytes(model.gradient_bytes), formula)
+    for flow in need.flows:
+        sent = f"{gigabytes(flow.gpu_bytes)} a GPU and step"
+        yield number_row(f"{flow.what} sent", sent, flow.formula)
+    own = f"{gigabytes(need.gpu_bytes)} ÷ {need.seconds:.4g} s"
+    yield number_row("per GPU", format_gb_s(need.gpu_gb_s), own)
+    yield from _rail_rows(need)
+    yield from _exposed_rows(need)
+
+
+def _rail_rows(need: StepNeed) -> Iterator[str]:
+    spread = need.spread
+    node = sum(flow.node_bytes for flow in need.flows)
+    formula = (
+        f"{gigabytes(node)} a node × 8 bits ÷ "
+        f"{quantity(spread.rails, 'rail')} ÷ {need.seconds:.4g} s"
+    )
+    yield number_row("per rail", f"{need.rail_gbps:.4g} Gb/s", formula)
+    if spread.gpus_per_node == 1 and spread.gpus > 1:
+        yield remark_row(
+            "as if each GPU were a node. Where GPUs share NVLink, a ring leaves each node once: "
+            "pass --gpus-per-node and --rails"
+        )
+
+
+def _exposed_rows(need: StepNeed) -> Iterator[str]:
+    carried = f"{need.link_gbps * need.network_share:.4g} Gb/s"
+    formula = (
+        f"{need.link_gbps:g} Gb/s × "
+        f"{format_percent(need.network_share)}, what a healthy fleet of this size uses by a ring"
+    )
+    yield f"a rail carries {carried} = {formula}"
+    hides = "backward pass: 4 of 6 operations" if need.spread.strategy == "ddp" else "step"
+    formula = (
+        f"waits ÷ (computes + waits); {need.hidden_s:.4g} s of communication can overlap ({hides})"
+    )
+    yield f"exposed share of a step = {formula}"
+    for ratio in OVERSUBSCRIPTIONS:
+        shares = (
+            f"{format_percent(need.exposed_share(ratio))} exposed, "
+            f"{format_percent(need.share_without_overlap(ratio))} without overlap"
+        )
+        busy = f"rails are busy {need.communication_s(ratio):.3g} s"
+        yield f"  {ratio}:1  {shares}: {busy}"
+
+
+def _number(count: float) -> str:
+    """Return a large number as a user types it, such as `7e9`."""
+    return f"{count:.4g}".replace("e+0", "e").replace("e+", "e")
