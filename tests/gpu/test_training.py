@@ -12,7 +12,7 @@ from tests.gpu.ranks import PLANE, python_with_torch
 import rdmaprov
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.ranks.plan import Task
-from rdmaprov.acceptance.training.model import CPU_MODEL, GPU_MODELS, STRATEGIES
+from rdmaprov.acceptance.training.plan import CPU_MODEL, GPU_MODELS, STRATEGIES
 
 _COUNT = """
 import sys

@@ -17,7 +17,7 @@ from tests.madeup.flows import Team
 from tests.madeup.trials import HEALTHY, is_named
 
 from rdmaprov.acceptance.ranks.jobs import node_counts
-from rdmaprov.acceptance.training.model import STRATEGIES, choose_model
+from rdmaprov.acceptance.training.plan import STRATEGIES, choose_model
 from rdmaprov.inventory.schema import load_shipped
 from rdmaprov.isolation.compare import BAD_SHARE
 

@@ -22,7 +22,7 @@ from rdmaprov.acceptance.stages import scaling as stages_scaling
 from rdmaprov.acceptance.stages import soak as stages_soak
 from rdmaprov.acceptance.stages import state
 from rdmaprov.acceptance.stages import training as stages_training
-from rdmaprov.acceptance.stages.host_loopbacks import add_host_paths
+from rdmaprov.acceptance.stages.host import add_host_paths
 from rdmaprov.acceptance.stages.pairs import run_site_pairs
 from rdmaprov.acceptance.stages.preflight import run_preflight
 from rdmaprov.acceptance.stages.rails_alone import Outputs

@@ -9,8 +9,7 @@ from typing import Any
 from rdmaprov.acceptance.evidence import measure, proof
 from rdmaprov.acceptance.ranks.plan import JobPlane
 from rdmaprov.acceptance.ranks.run import JobRun
-from rdmaprov.acceptance.samples.fleet import FleetSamples
-from rdmaprov.acceptance.samples.summary import samples_as_data
+from rdmaprov.acceptance.samples.fleet import FleetSamples, samples_as_data
 from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.bandwidth.floor_model import Judgement
 from rdmaprov.boundary import Document

@@ -10,7 +10,7 @@ from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
-from rdmaprov.acceptance.preflight import rail_reach
+from rdmaprov.acceptance.preflight import readings
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
@@ -62,7 +62,7 @@ def say(own, why, *, ping=False, state="REACHABLE", answered_by=None):
 
 
 def judge(nodes, known, said, backend="nccl", kind="roce"):
-    return rail_reach.judge(tries(nodes, known), said, known, backend, kind)
+    return readings.judge(tries(nodes, known), said, known, backend, kind)
 
 
 def test_a_firewall_that_drops_tcp_on_rails_stops_no_run_over_rdma(nodes, known):

@@ -17,11 +17,11 @@ from tests.unit.helpers.accept_runs import broken, change, healthy
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import summary
-from rdmaprov.acceptance.ask import bundle
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.paths import judge as paths
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.preflight.reach import Rendezvous
+from rdmaprov.acceptance.ranks import request
 from rdmaprov.acceptance.ranks import request as job_request
 from rdmaprov.acceptance.ranks.jobs import default_sizes, fleet_job
 from rdmaprov.acceptance.result import GateResult
@@ -144,8 +144,8 @@ def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
 
 
 def test_the_agent_is_one_file_and_always_the_same():
-    assert bundle.agent_archive() == bundle.agent_archive()
-    with zipfile.ZipFile(io.BytesIO(bundle.agent_archive())) as archive:
+    assert request.agent_archive() == request.agent_archive()
+    with zipfile.ZipFile(io.BytesIO(request.agent_archive())) as archive:
         names = set(archive.namelist())
         assert {"__main__.py", "agent/main.py", "agent/values.py"} <= names
         for name in names:

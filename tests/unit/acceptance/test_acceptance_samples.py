@@ -16,7 +16,7 @@ from tests.unit.helpers.accept_runs import change, healthy, job, say
 
 from rdmaprov.acceptance.evidence import measure, proof
 from rdmaprov.acceptance.preflight.gate_site import GateSite
-from rdmaprov.acceptance.ranks import sampling
+from rdmaprov.acceptance.ranks import request
 from rdmaprov.acceptance.ranks.plan import Task
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.acceptance.result import GateResult
@@ -231,11 +231,11 @@ def test_soak_that_slows_down_is_a_finding(result):
     [Answer(1, "", "no such file"), Answer(0, "no base64!", ""), NoAnswer("n0: no answer", "x")],
 )
 def test_node_without_a_file_has_no_samples(answer):
-    assert sampling.samples_from(answer) == b""
+    assert request.samples_from(answer) == b""
 
 
 def test_few_files_are_fetched_at_once():
-    asked = list(sampling.fetch_commands({f"n{number}": "/run/x" for number in range(130)}))
+    asked = list(request.fetch_commands({f"n{number}": "/run/x" for number in range(130)}))
     assert [len(each) for each in asked] == [64, 64, 2]
 
 

@@ -8,8 +8,12 @@ import pytest
 from tests.unit.helpers import made_samples
 
 from rdmaprov.acceptance.samples import verdicts
-from rdmaprov.acceptance.samples.fleet import collect_samples, first_silence
-from rdmaprov.acceptance.samples.summary import samples_as_data, worst_node
+from rdmaprov.acceptance.samples.fleet import (
+    collect_samples,
+    first_silence,
+    samples_as_data,
+    worst_node,
+)
 from rdmaprov.acceptance.samples.verdicts import change_point
 
 RAILS = 4

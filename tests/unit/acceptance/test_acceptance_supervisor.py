@@ -14,7 +14,7 @@ import pytest
 from tests.unit.helpers.supervised import Kept, command_lines, marked, supervised_units, two_nodes
 from tests.unit.helpers.waiting import until
 
-from rdmaprov.acceptance.ranks import sampling
+from rdmaprov.acceptance.ranks import request
 
 pytestmark = pytest.mark.waits
 
@@ -135,10 +135,10 @@ def test_end_of_the_connection_does_not_end_the_lease(keep, nodes):
 
 
 def test_sampler_ends_with_its_keeper(keep):
-    sampler = base64.b64encode(sampling.program_source()).decode()
+    sampler = base64.b64encode(request.sampler_source()).decode()
     kept = keep(
         "sleep 600",
-        sample=sampling.sample_request([{"netdev": "lo", "pci": ""}], 60),
+        sample=request.sample_request([{"netdev": "lo", "pci": ""}], 60),
         files={"sampler.py": sampler},
     )
     ours = str(kept.directory).encode() + b"/sampler.py"

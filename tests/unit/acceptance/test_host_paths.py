@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.unit.helpers.discovered import HALF, device, survey
 
-from rdmaprov.acceptance.paths.loopbacks import HostCell, host_cells, host_rounds
+from rdmaprov.acceptance.paths.ceilings import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.paths.survey import NodeSurvey
-from rdmaprov.acceptance.stages.host_loopbacks import judge, measure_cells
+from rdmaprov.acceptance.stages.host import judge, measure_cells
 from rdmaprov.facts.pci_links import Link
 from rdmaprov.perftest import errors
 from rdmaprov.perftest.loopback import loopback_ceiling, slot_gb_s

@@ -15,7 +15,7 @@ from rdmaprov.acceptance.ask.shapes import path_step, path_survey
 from rdmaprov.acceptance.paths.survey import survey_nodes
 from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.acceptance.stages import host
-from rdmaprov.acceptance.stages.host_loopbacks import add_host_paths
+from rdmaprov.acceptance.stages.host import add_host_paths
 from rdmaprov.boundary import RIGHT
 from rdmaprov.finding.finding import Finding
 from rdmaprov.probe.probe import Probe

@@ -16,8 +16,13 @@ from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import ask_each, program_command
-from rdmaprov.acceptance.launchers.allocation import allocate, allocation_command, use_job
-from rdmaprov.acceptance.launchers.slurm import SlurmNodes, step_target
+from rdmaprov.acceptance.launchers.allocation import (
+    SlurmNodes,
+    allocate,
+    allocation_command,
+    step_target,
+    use_job,
+)
 from rdmaprov.acceptance.ranks.launch import Launcher
 from rdmaprov.errors import UnreachableError
 from rdmaprov.marked import marked_processes

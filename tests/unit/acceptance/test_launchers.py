@@ -11,11 +11,9 @@ from tests.unit.helpers import sites
 from tests.unit.helpers.gate_sites import made_site
 
 from rdmaprov.acceptance.launchers import LAUNCHERS
-from rdmaprov.acceptance.launchers.allocation import allocation_command, gpus_of
+from rdmaprov.acceptance.launchers.allocation import allocation_command, gpus_of, step_command
 from rdmaprov.acceptance.launchers.choice import LAUNCHER, LaunchChoice, choose, with_launcher
-from rdmaprov.acceptance.launchers.opening import open_nodes
-from rdmaprov.acceptance.launchers.slurm import step_command
-from rdmaprov.acceptance.launchers.template import template_target
+from rdmaprov.acceptance.launchers.opening import open_nodes, template_target
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.contract import problems

@@ -14,8 +14,8 @@ from tests.unit.helpers.accept_runs import say
 from tests.unit.helpers.nccl_runs import GPUS, failed_run
 
 from rdmaprov.acceptance.agent.ras import ask, ask_or_wait
-from rdmaprov.acceptance.at_fault import ras as ras_evidence
 from rdmaprov.acceptance.at_fault import run as blame
+from rdmaprov.acceptance.at_fault import waiting
 from rdmaprov.acceptance.ranks.events import parse_event
 from rdmaprov.acceptance.ranks.rail_map import RailMap
 from rdmaprov.acceptance.ranks.statements import sort_statements
@@ -228,7 +228,7 @@ def with_rank_1_stopped(*asked, silent):
 @pytest.mark.parametrize("asked", [(2,), (0,), (2, 0), (0, 2)])
 def test_real_reports_name_the_stopped_rank_and_none_that_ended(asked):
     ran, places = with_rank_1_stopped(*asked, silent={1})
-    (found,) = ras_evidence.findings(ran, sort_statements(ran), places)
+    (found,) = waiting.ras_findings(ran, sort_statements(ran), places)
     assert (found.level, found.nodes, found.proven) == ("rank", ("n0",), True)
     assert found.what == "rank 1 keeps the others waiting: it does not answer NCCL's RAS"
     (found,) = blame.findings(ran, places)
@@ -237,7 +237,7 @@ def test_real_reports_name_the_stopped_rank_and_none_that_ended(asked):
 
 def test_real_report_of_two_ranks_proves_nothing_if_neither_has_spoken():
     ran, places = with_rank_1_stopped(0, silent={1, 2})
-    assert ras_evidence.findings(ran, sort_statements(ran), places) == []
+    assert waiting.ras_findings(ran, sort_statements(ran), places) == []
     assert not any(found.proven for found in blame.findings(ran, places))
 
 

@@ -13,8 +13,13 @@ from rdmaprov.acceptance.ranks import events as rank_events
 from rdmaprov.acceptance.ranks.events import parse_event
 from rdmaprov.acceptance.ranks.jobs import node_counts
 from rdmaprov.acceptance.stage_report import parse_stages
-from rdmaprov.acceptance.training.model import CPU_MODEL, GPU_MODELS, STRATEGIES, choose_model
-from rdmaprov.acceptance.training.plan import training_plan
+from rdmaprov.acceptance.training.plan import (
+    CPU_MODEL,
+    GPU_MODELS,
+    STRATEGIES,
+    choose_model,
+    training_plan,
+)
 from rdmaprov.acceptance.training.scaling import communication_us, message_us
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.inventory.schema import load_shipped

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rdmaprov.acceptance.paths.outcome import outcome
+from rdmaprov.acceptance.paths.perftests import outcome
 from rdmaprov.perftest import errors
 from rdmaprov.perftest.model import End, PathTest
 from rdmaprov.perftest.tool.failures import cause, last_line

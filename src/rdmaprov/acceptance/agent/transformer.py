@@ -1,7 +1,7 @@
 """A transformer by its sizes, with random weights: nothing is downloaded, nothing is learnt.
 
 Pre-norm blocks of causal attention and a GELU network of four times the width, as GPT-2's.
-`rdmaprov.acceptance.training.model` counts the same weights and operations.
+`rdmaprov.acceptance.training.plan` counts the same weights and operations.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from rdmaprov.acceptance.at_fault import network_errors, waiting
-from rdmaprov.acceptance.at_fault import ras as ras_evidence
 from rdmaprov.acceptance.at_fault.deaths import blames_others, death_of
 from rdmaprov.acceptance.at_fault.network_errors import PathError
 from rdmaprov.acceptance.at_fault.waiting import read_errors_remedy
@@ -55,7 +54,7 @@ def findings(ran: JobRun, places: RailMap | None = None) -> list[Finding]:
     if found := list(waiting.absent_ranks(ran, said)):
         return found
     # What the kernel says of a process is sharper than what NCCL does not hear from it.
-    if found := list(waiting.stuck_ranks(ran, said)) or ras_evidence.findings(ran, said, places):
+    if found := list(waiting.stuck_ranks(ran, said)) or waiting.ras_findings(ran, said, places):
         return found
     if found := list(_broken_connections(ran, said, places)):
         return found

@@ -1,21 +1,30 @@
-"""The nodes of an acceptance, by the launcher that was chosen."""
+"""The nodes of an acceptance, by the launcher that was chosen: ssh, Slurm, a site's own command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rdmaprov.acceptance.ask import nodes
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.launchers import choice
-from rdmaprov.acceptance.launchers.allocation import Allocation, allocate, gpus_of, use_job
+from rdmaprov.acceptance.launchers.allocation import (
+    CONNECT_S,
+    Allocation,
+    SlurmNodes,
+    allocate,
+    gpus_of,
+    step_target,
+    use_job,
+)
 from rdmaprov.acceptance.launchers.choice import LaunchChoice
-from rdmaprov.acceptance.launchers.slurm import SlurmNodes, step_target
-from rdmaprov.acceptance.launchers.template import template_target
 from rdmaprov.inventory import Fleet, Node
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits, most_connections
 from rdmaprov.probe.target import Target
+
+# What a word of the site's command may have, beside the node's name.
+COMMAND, QUOTED = "{command}", "{quoted}"
 
 
 @contextmanager
@@ -83,3 +92,20 @@ def _probe(targets: Mapping[str, Target], most: int) -> Iterator[Probe]:
         yield probe
     finally:
         probe.close()
+
+
+def template_target(name: str, address: str, words: Sequence[str]) -> Target:
+    """Return how a node is reached by a site's command.
+
+    Args:
+        name: of the node, for `{node}`.
+        address: what the site gives as its address, for `{address}`.
+        words: the command. `{command}` is what a shell on the node must run, as it is, for
+            programs that pass on their arguments; `{quoted}` is the same as one word of a shell,
+            for programs such as ssh that pass on one line. With neither, it comes last.
+    """
+    given = [word.replace("{node}", name).replace("{address}", address) for word in words]
+    if not any(COMMAND in word or QUOTED in word for word in given):
+        given.append(COMMAND)
+    login = " ".join(words[:1])
+    return Target(name, address, tuple(given), "python3", CONNECT_S, login=login, is_template=True)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import Nodes, ask_nodes, program_command
-from rdmaprov.acceptance.ranks import sampling
+from rdmaprov.acceptance.ranks import request
 from rdmaprov.acceptance.ranks.plan import GateJob, Task
 from rdmaprov.acceptance.ranks.request import start_request, task_file
 from rdmaprov.acceptance.ranks.run import POLL_S, JobRun, NodeRun
@@ -190,9 +190,9 @@ class Launcher:
                 with suppress(ValueError):  # then it has none, and what they should show is unknown
                     started[name].logs = base64.b64decode(answer.out, validate=True)
         sampled = {n: node.directory for n, node in started.items() if runs[n].job.sampled}
-        for commands in sampling.fetch_commands(sampled):
+        for commands in request.fetch_commands(sampled):
             for name, answer in self._nodes.run_all(commands).items():
-                started[name].samples = sampling.samples_from(answer)
+                started[name].samples = request.samples_from(answer)
 
     def _stop(self, runs: Mapping[str, JobRun], marks: Mapping[str, str]) -> None:
         documents: dict[str, Document] = {

@@ -1,15 +1,21 @@
-"""What a node's supervisor is asked to start: the agent, and its plan."""
+"""What a node's supervisor is asked to start: the agent, its plan, and the sampler of its rails."""
 
 from __future__ import annotations
 
 import base64
+import io
 import json
-from collections.abc import Mapping
+import shlex
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from rdmaprov.acceptance.ask import bundle
-from rdmaprov.acceptance.ranks import sampling
 from rdmaprov.acceptance.ranks.plan import GateJob, Task
+from rdmaprov.acceptance.samples.packed import MOST_PACKED
+from rdmaprov.probe.connection import Answer, Command
+from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.script import node_script
 
 # After this without a request, the controller of a job is gone.
 LEASE_S = 60
@@ -24,6 +30,16 @@ NCCL_DEBUG = {
     # torch's flight recorder keeps the last collectives, for a hang (agent/tasks.py).
     "TORCH_NCCL_TRACE_BUFFER_SIZE": "256",
 }
+_HERE = Path(__file__).parents[1]
+AGENT = "agent.pyz"
+EVERY_S = 0.1
+SAMPLER = "sampler.py"
+_SAMPLER_SOURCE = _HERE / "node" / SAMPLER
+_FETCH_S = 60
+# A tick of a long run takes 0.8 s; one that reads a device that does not answer takes longer.
+_WAIT_TENTHS = 30
+# Files of 64 nodes, of half a MiB each, are in memory at once.
+_AT_ONCE = 64
 
 
 def start_request(
@@ -39,17 +55,17 @@ def start_request(
     debug = NCCL_DEBUG if job.backend == "nccl" else {}
     own = job.environment.get(node, {})
     own_files = {
-        bundle.AGENT: bundle.agent_archive(),
+        AGENT: agent_archive(),
         "plan.json": json.dumps(_agent_plan(job, node)).encode(),
         **(files or {}),
     }
     sample = {}
     if rails := job.sampled.get(node, ()):
-        own_files[sampling.PROGRAM] = sampling.program_source()
-        sample = {"sample": sampling.sample_request(rails, limit_s + LEASE_S)}
+        own_files[SAMPLER] = sampler_source()
+        sample = {"sample": sample_request(rails, limit_s + LEASE_S)}
     return {
         "verb": "start",
-        "argv": [job.pythons[node], "{directory}/" + bundle.AGENT, "{directory}/plan.json"],
+        "argv": [job.pythons[node], "{directory}/" + AGENT, "{directory}/plan.json"],
         # One thread for each rank, as torchrun has it.
         "environment": {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **debug, **own},
         "files": {name: base64.b64encode(data).decode() for name, data in own_files.items()},
@@ -101,3 +117,59 @@ def _agent_plan(job: GateJob, node: str) -> dict[str, Any]:
             "step": limits.step,
         },
     }
+
+
+def agent_archive() -> bytes:
+    """Return the agent as one file that Python runs, the same bytes for the same sources."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted((_HERE / "agent").glob("*.py")):
+            name = path.name if path.name == "__main__.py" else f"agent/{path.name}"
+            archive.writestr(zipfile.ZipInfo(name), path.read_bytes())
+    return packed.getvalue()
+
+
+def sample_request(rails: Sequence[dict[str, str]], limit_s: float) -> dict[str, Any]:
+    """Return what a start asks of the sampler.
+
+    Args:
+        rails: how the site names each, for programs on the node.
+        limit_s: seconds after which it ends.
+    """
+    return {"rails": list(rails), "every_s": EVERY_S, "limit_s": limit_s}
+
+
+def sampler_source() -> bytes:
+    """Return the sampler, which needs nothing but Python on the node."""
+    return node_script(_SAMPLER_SOURCE)
+
+
+def fetch_commands(directories: Mapping[str, str]) -> Iterator[dict[str, Command]]:
+    """Yield commands that end the samplers of some nodes and print their files, in base64.
+
+    Args:
+        directories: where each node's ranks run.
+    """
+    names = list(directories)
+    for first in range(0, len(names), _AT_ONCE):
+        yield {name: _fetch_command(directories[name]) for name in names[first : first + _AT_ONCE]}
+
+
+def _fetch_command(directory: str) -> Command:
+    # It ends at its next tick. One that never began leaves no file, and is not waited for long.
+    text = (
+        f"cd {shlex.quote(directory)} && [ -f {SAMPLER} ] && touch samples.stop && "
+        f"n=0; while [ ! -f samples.gz ] && [ $n -lt {_WAIT_TENTHS} ]; do sleep 0.1; n=$((n+1)); "
+        f"done; head -c {MOST_PACKED + 1} samples.gz | base64 -w0"
+    )
+    return Command(text, _FETCH_S)
+
+
+def samples_from(answer: Answer | NodeError) -> bytes:
+    """Return the file that a node printed; empty if there is none."""
+    if not isinstance(answer, Answer) or answer.rc != 0:
+        return b""
+    try:
+        return base64.b64decode(answer.out, validate=True)
+    except ValueError:
+        return b""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rdmaprov.acceptance.ranks.events import STEP_PHASES
 from rdmaprov.acceptance.ranks.plan import Task
-from rdmaprov.acceptance.training.model import TransformerSizes
+from rdmaprov.acceptance.training.plan import TransformerSizes
 from rdmaprov.acceptance.training.times import ALONE, TOGETHER, TrainingTimes
 from rdmaprov.sizing.model import BACKWARD, DTYPES
 
