@@ -13,7 +13,7 @@ import pytest
 
 from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stages import state
+from rdmaprov.acceptance.stages import preflight
 from rdmaprov.bandwidth.history import history_path
 from rdmaprov.facts import CouldNotTell
 from rdmaprov.finding.finding import Finding
@@ -67,4 +67,4 @@ def _wrong_state(config: pytest.Config) -> list[Finding]:
     reports = [] if reporter is None else reporter.stats.get("failed", [])
     named = [(dict(report.user_properties).get("node"), report.nodeid) for report in reports]
     first = {str(node): test for node, test in reversed(named) if node}
-    return [state.wrong_state(node, f"{test} failed") for node, test in sorted(first.items())]
+    return [preflight.wrong_state(node, f"{test} failed") for node, test in sorted(first.items())]

@@ -18,9 +18,9 @@ from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import TABLE, StageReport, leave_out, left_out_line
 from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import host as stages_host
+from rdmaprov.acceptance.stages import preflight
 from rdmaprov.acceptance.stages import scaling as stages_scaling
 from rdmaprov.acceptance.stages import soak as stages_soak
-from rdmaprov.acceptance.stages import state
 from rdmaprov.acceptance.stages import training as stages_training
 from rdmaprov.acceptance.stages.host import add_host_paths
 from rdmaprov.acceptance.stages.pairs import run_site_pairs
@@ -161,14 +161,14 @@ class StageRun:
         return report.name == "state" or self.site is not None
 
     def _run_state(self) -> StageReport:
-        return state.run_state(self.gate.words, [node.name for node in self.nodes])
+        return preflight.run_state(self.gate.words, [node.name for node in self.nodes])
 
     def _run_preflight(self) -> StageReport:
         """Ask each node for its facts, and find where ranks join."""
         gate = self.gate
         gate.on_stage(f"preflight: {quantity(len(self.nodes), 'node')}")
         report, self.site = run_preflight(self.result, gate.connection, self.nodes, gate.options)
-        found = state.other_boots(gate.words, self.result.facts)
+        found = preflight.other_boots(gate.words, self.result.facts)
         report.findings += found
         report.left_out |= {name: each.what for each in found for name in each.nodes}
         return report

@@ -13,8 +13,8 @@ from tests.unit.helpers.shell import execute
 from tests.unit.helpers.swept_fleets import gate_site
 from tests.unit.nccl_log.test_nccl_diagnostics import HEALTHY, line, mismatch, outlier, pair
 
-from rdmaprov.acceptance.at_fault import odd_networks
 from rdmaprov.acceptance.at_fault.nccl_diagnostics import judge_diagnostics
+from rdmaprov.acceptance.live import ranks
 from rdmaprov.acceptance.ranks.nccl_logs import read_run
 from rdmaprov.acceptance.ranks.request import start_request
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
@@ -114,7 +114,7 @@ def packed(*networks: str) -> bytes:
 def named(*logs: bytes) -> list[str]:
     ran = JobRun(job(len(logs)))
     ran.nodes = {name: NodeRun(logs=log) for name, log in zip(ran.job.nodes, logs, strict=True)}
-    return [each.node for each in odd_networks.findings(ran)]
+    return [each.node for each in ranks.odd_networks(ran)]
 
 
 @pytest.mark.parametrize("odd", [("Socket",), ("IB", "Socket"), ("AWS",)])

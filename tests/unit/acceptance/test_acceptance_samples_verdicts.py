@@ -7,14 +7,14 @@ import random
 import pytest
 from tests.unit.helpers import made_samples
 
-from rdmaprov.acceptance.samples import verdicts
 from rdmaprov.acceptance.samples.fleet import (
     collect_samples,
     first_silence,
     samples_as_data,
     worst_node,
 )
-from rdmaprov.acceptance.samples.verdicts import change_point
+from rdmaprov.acceptance.stages import over_time
+from rdmaprov.acceptance.stages.over_time import change_point
 
 RAILS = 4
 
@@ -61,29 +61,29 @@ def without(rates, begin_s, end_s, share=0.0):
 
 def test_healthy_fleet_shows_nothing():
     found = fleet(24)
-    assert verdicts.findings(found) == []
-    assert list(verdicts.notes(found, hung=True)) == []
+    assert over_time.findings(found) == []
+    assert list(over_time.notes(found, hung=True)) == []
 
 
 def test_rail_that_stops_while_its_neighbours_go_on_is_named_with_the_time():
-    found = verdicts.findings(fleet(n3=with_rail(2, without(SWEEP, 3, 4))))
+    found = over_time.findings(fleet(n3=with_rail(2, without(SWEEP, 3, 4))))
     assert [(each.node, each.rail, each.level) for each in found] == [("n3", 2, "rail")]
     assert "3.0 s after the start, for 1.0 s" in found[0].what
 
 
 def test_rail_that_is_tested_alone_stops_nothing():
     one_by_one = fleet(together=False, n3=with_rail(2, without(SWEEP, 3, 4)))
-    assert verdicts.findings(one_by_one) == []
+    assert over_time.findings(one_by_one) == []
 
 
 def test_rail_that_carries_too_little_for_a_while_is_named():
-    found = verdicts.findings(fleet(n1=with_rail(0, without(SWEEP, 2, 4.5, 0.4))))
+    found = over_time.findings(fleet(n1=with_rail(0, without(SWEEP, 2, 4.5, 0.4))))
     assert [(each.node, each.rail) for each in found] == [("n1", 0)]
     assert found[0].what.startswith("it sent 40% of what")
 
 
 def test_rail_that_always_carries_too_little_is_left_to_the_sums():
-    assert verdicts.findings(fleet(n1=with_rail(0, without(SWEEP, 0, 99, 0.4)))) == []
+    assert over_time.findings(fleet(n1=with_rail(0, without(SWEEP, 0, 99, 0.4)))) == []
 
 
 def test_lost_link_is_named_even_if_it_is_shorter_than_a_tick():
@@ -91,7 +91,7 @@ def test_lost_link_is_named_even_if_it_is_shorter_than_a_tick():
     downs[31:34] = [1, 1, 1]
     changes = [0] * len(SWEEP)
     changes[50] = 2
-    found = verdicts.findings(
+    found = over_time.findings(
         fleet(n0={"fast": {"1/down": downs}}, n5={"fast": {"3/carrier_changes": changes}})
     )
     assert [(each.node, each.rail) for each in found] == [("n0", 1), ("n5", 3)]
@@ -104,14 +104,14 @@ def test_rail_that_stops_without_a_link_is_named_once():
     own["fast"]["2/down"] = [int(30 <= place < 38) for place in range(len(SWEEP))]
     found = fleet(n3=own)
     assert sorted(each.kind for each in found.nodes[3].events) == ["link", "stopped"]
-    (one,) = verdicts.findings(found)
+    (one,) = over_time.findings(found)
     assert (one.node, one.rail, "its link went down" in one.what) == ("n3", 2, True)
 
 
 def test_links_that_go_down_together_name_the_switch():
     downs = [0] * len(SWEEP)
     downs[31:40] = [1] * 9
-    found = verdicts.findings(
+    found = over_time.findings(
         fleet(
             n0={"fast": {"1/down": downs}},
             n2={"fast": {"1/down": downs}},
@@ -125,7 +125,7 @@ def test_links_that_go_down_together_name_the_switch():
 
 def test_nic_that_pauses_its_switch_without_a_break_is_named():
     paused = {"2/ethtool.tx_prio3_pause_duration": [0, 400_000, 990_000, 1_000_000, 980_000, 0]}
-    found = verdicts.findings(fleet(n2={"slow": paused}))
+    found = over_time.findings(fleet(n2={"slow": paused}))
     assert [(each.node, each.rail) for each in found] == [("n2", 2)]
     assert "1.0 s after" not in found[0].what  # 40 % of a second is congestion
     assert "2.0 s after the start, for 3.0 s" in found[0].what
@@ -134,8 +134,8 @@ def test_nic_that_pauses_its_switch_without_a_break_is_named():
 def test_rail_that_its_switch_pauses_is_noted_and_not_accused():
     paused = {"2/ethtool.rx_prio3_pause_duration": [0, 620_000, 0]}
     found = fleet(n2={"slow": paused})
-    assert verdicts.findings(found) == []
-    assert list(verdicts.notes(found)) == [
+    assert over_time.findings(found) == []
+    assert list(over_time.notes(found)) == [
         "paused by their switch, of the worst second: n2 rail 2 (62%)"
     ]
 
@@ -147,10 +147,10 @@ def test_rail_that_waits_much_longer_than_others_is_noted():
 
     usual = {f"n{number}": waits(5000) for number in (0, 1, 2, 3, 5)}
     found = fleet(**usual, n4=waits(80_000))
-    assert verdicts.findings(found) == []
-    (note,) = verdicts.notes(found)
+    assert over_time.findings(found) == []
+    (note,) = over_time.notes(found)
     assert "for the same bytes: n4 rail 1. What they send to" in note
-    assert list(verdicts.notes(fleet(**usual, n4=waits(20_000)))) == []
+    assert list(over_time.notes(fleet(**usual, n4=waits(20_000)))) == []
 
 
 def test_clock_that_is_ahead_is_seen_by_the_work_that_all_do():
@@ -200,15 +200,15 @@ def soak(after, seed=1):
 
 
 def test_soak_that_slows_down_is_found_with_the_time():
-    (found,) = verdicts.findings(soak(38), steady=True)
+    (found,) = over_time.findings(soak(38), steady=True)
     assert found.level == "fleet"
     assert "from 43 s after the start, rails sent 38 GB/s, 45 GB/s before" in found.what
-    assert verdicts.findings(soak(38)) == []  # a sweep's sizes differ
+    assert over_time.findings(soak(38)) == []  # a sweep's sizes differ
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_soak_that_goes_on_alike_has_no_change(seed):
-    assert verdicts.findings(soak(45, seed), steady=True) == []
+    assert over_time.findings(soak(45, seed), steady=True) == []
 
 
 @pytest.mark.parametrize("seed", range(20))

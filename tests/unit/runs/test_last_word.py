@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmaprov.acceptance.stages import state
+from rdmaprov.acceptance.stages import preflight
 from rdmaprov.cli.replace_work import known_good
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.answer import read_history
@@ -116,7 +116,9 @@ class Fleet:
     def gate_takes_it(self):
         words = last_words(self.site, [NODE], self.runs)
         facts = {NODE: {"boot_id": BOOT.format(self.boot)}}
-        return not state.run_state(words, [NODE]).findings and not state.other_boots(words, facts)
+        return not preflight.run_state(words, [NODE]).findings and not preflight.other_boots(
+            words, facts
+        )
 
 
 @given(st.lists(st.sampled_from([*RUNS]), min_size=1, max_size=9))
@@ -194,11 +196,11 @@ def test_witness_is_a_node_that_was_validated_whole(tmp_path):
 
 def test_nodes_of_one_reason_are_one_line_with_one_command():
     names = [f"gpu{number:02}" for number in range(1, 13)]
-    (found,) = state.run_state({}, names).findings
+    (found,) = preflight.run_state({}, names).findings
     assert found.text.startswith("gpu01, gpu02, gpu03, gpu04 and 8 more: unknown: not measured:")
     assert "Run: rdmaprov validate SITE;" in found.text
     words = last_words_of(names[3:])
-    assert "--limit 'gpu[01-03]'" in state.run_state(words, names).findings[0].remedy
+    assert "--limit 'gpu[01-03]'" in preflight.run_state(words, names).findings[0].remedy
 
 
 def last_words_of(names):

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from rdmaprov.acceptance.at_fault import odd_networks
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.evidence import measure
 from rdmaprov.acceptance.evidence.measure import SweepRow
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs, rail_map
 from rdmaprov.acceptance.ranks.launch import JobRunner, RankSession
+from rdmaprov.acceptance.ranks.nccl_logs import log_files
 from rdmaprov.acceptance.ranks.plan import GateJob, Task
-from rdmaprov.acceptance.ranks.run import JobRun
+from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.meetings import Pair
+from rdmaprov.words import quantity
 
 Group = tuple[str, ...]
 Ranks = tuple[tuple[int, ...], ...]
@@ -25,6 +28,8 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 # Each of them costs the start of all ranks, minutes where many import torch.
 MOST_SESSIONS = 8
+# NCCL, src/init.cc: what a communicator uses; real lines are in tests/fixtures/nccl.
+_LINE = re.compile(r"NCCL INFO Using network (\w{1,40})")
 
 
 @dataclass
@@ -184,7 +189,7 @@ class LiveRanks:
         self._session = None
         # Ranks that cannot connect all wait alike: only the logs say who takes another network.
         where = rail_map.site_map(self.site.nodes, self.site.facts)
-        found = list(odd_networks.findings(run)) or blame.findings(run, where)
+        found = list(odd_networks(run)) or blame.findings(run, where)
         # What concerns the whole fleet takes out nobody: the others would go with it.
         named = {name for each in found if each.level != "fleet" for name in each.nodes}
         if named:
@@ -229,3 +234,31 @@ def _latencies(run: JobRun, task: Task, first: int) -> dict[int, float]:
             us = float(event["us"])
             found[event["group"]] = min(us, found.get(event["group"], us))
     return found
+
+
+def odd_networks(ran: JobRun) -> Iterator[Finding]:
+    """Yield the nodes whose logs name a network that most others do not use.
+
+    These and the others wait for each other for ever. Nodes without a log are neither counted nor
+    accused; of two halves, nobody is.
+    """
+    seen = {name: used for name, node in ran.nodes.items() if (used := _networks(node))}
+    count = Counter(seen.values())
+    usual, many = max(count.items(), key=lambda each: each[1], default=(frozenset(), 0))
+    if 2 * many <= len(seen):
+        return
+    for name, used in seen.items():
+        if used != usual:
+            what = (
+                f"NCCL uses the network {', '.join(sorted(used))} here and "
+                f"{', '.join(sorted(usual))} on {quantity(many, 'other node')} (NCCL's log)"
+            )
+            remedy = (
+                f"On {name}, check NCCL_NET, NCCL_NET_PLUGIN and NCCL_IB_DISABLE (environment, "
+                "/etc/nccl.conf) and the devices: ibv_devinfo"
+            )
+            yield Finding("nccl.network", what, remedy, name, level="node")
+
+
+def _networks(node: NodeRun) -> frozenset[str]:
+    return frozenset(each for _, text in log_files(node) for each in _LINE.findall(text))
