@@ -13,8 +13,7 @@ from rdmaprov.bandwidth.efficiency import DEFAULT_BYTES
 from rdmaprov.bandwidth.fabric import Fabric, parse_slot
 from rdmaprov.bandwidth.floor import derive, judge
 from rdmaprov.bandwidth.floor_model import Judgement
-from rdmaprov.bandwidth.rates import format_percent
-from rdmaprov.bandwidth.sizes import parse_sizes
+from rdmaprov.bandwidth.rates import format_percent, parse_sizes
 
 _FILE = Path(__file__).parent / "fixtures/acceptance/allreduce_published.yml"
 

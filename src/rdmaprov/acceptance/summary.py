@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from rdmaprov.acceptance.evidence import measure
 from rdmaprov.acceptance.result import CONNECTED, GateResult
-from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_gb_s, format_size
 from rdmaprov.problem import printable
 from rdmaprov.runs.groups import merge_lost
 from rdmaprov.terminal import Line

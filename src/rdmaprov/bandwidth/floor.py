@@ -18,9 +18,8 @@ from rdmaprov.bandwidth.efficiency import (
 )
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric
 from rdmaprov.bandwidth.floor_model import Floor, FloorVerdict, Judgement
-from rdmaprov.bandwidth.rates import format_gb_s, format_percent
+from rdmaprov.bandwidth.rates import format_gb_s, format_percent, format_size
 from rdmaprov.bandwidth.signatures import Cause
-from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.words import quantity
 
 # NCCL takes what its own model says is fastest (src/graph/tuning.cc). It differs by version, GPU

@@ -1,6 +1,16 @@
-"""Bandwidths as they are shown."""
+"""Bandwidths, and sizes of messages, as they are shown and as users write them."""
 
 from __future__ import annotations
+
+import re
+
+from rdmaprov.errors import UsageError
+
+FACTOR = 2
+MIN_BYTES = 8
+MAX_BYTES = 1 << 40
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_HINT = "Pass the smallest and the largest size, such as --sizes 1M:8G"
 
 
 def format_gb_s(gb_s: float) -> str:
@@ -17,3 +27,44 @@ def format_gb_s(gb_s: float) -> str:
 def format_percent(share: float) -> str:
     """Return a share as it is shown, such as `72 %`."""
     return f"{100 * share:.0f} %"
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Return the sizes in bytes that a text such as `8:1G` or `1M` means, each twice the last.
+
+    Raises:
+        UsageError: it means none.
+    """
+    first, separator, last = text.partition(":")
+    low = _parse_bytes(text, first)
+    high = _parse_bytes(text, last) if separator else low
+    if high < low:
+        raise UsageError(f"--sizes {text}: {last} is less than {first}", _HINT)
+    return doubling_sizes(low, high)
+
+
+def doubling_sizes(low: int, high: int) -> tuple[int, ...]:
+    """Return low, its doubles up to high, and nothing beyond; at least low."""
+    found = [low]
+    while found[-1] * FACTOR <= high:
+        found.append(found[-1] * FACTOR)
+    return tuple(found)
+
+
+def format_size(size: int) -> str:
+    """Return a size as it is shown, such as `8 MiB`."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024 or size % 1024:
+            return f"{size} {unit}"
+        size //= 1024
+    return f"{size} GiB"
+
+
+def _parse_bytes(text: str, part: str) -> int:
+    found = re.fullmatch(r"(\d+)\s*([BKMG]?)(?:iB|B)?", part.strip())
+    if not found:
+        raise UsageError(f"--sizes {text}: {part!r} is not a size", _HINT)
+    size = int(found[1]) * _UNITS[found[2]]
+    if not MIN_BYTES <= size <= MAX_BYTES or size % MIN_BYTES:
+        raise UsageError(f"--sizes {text}: {part} is not a multiple of 8 B up to 1 TiB", _HINT)
+    return size

@@ -20,7 +20,7 @@ from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import StageReport, parse_stages
 from rdmaprov.acceptance.stages.resume import FILE, as_text, find_run, identity, read_stages
 from rdmaprov.acceptance.summary import summary_lines
-from rdmaprov.bandwidth import sizes
+from rdmaprov.bandwidth import rates
 from rdmaprov.bandwidth.history import history_path
 from rdmaprov.cli import session
 from rdmaprov.cli.accept_certificate import certificate_terms, certify
@@ -59,7 +59,7 @@ def measure(
     **passwords: Unpack[PasswordOptions],
 ) -> int:
     """Run the gate over the nodes of a site; return the exit code."""
-    wanted = sizes.parse_sizes(size_range) if size_range else ()
+    wanted = rates.parse_sizes(size_range) if size_range else ()
     options = Options(
         backend,
         wanted,

@@ -14,8 +14,7 @@ from rdmaprov.bandwidth import ceiling, gpus
 from rdmaprov.bandwidth.fabric import Fabric, parse_slot
 from rdmaprov.bandwidth.floor import derive, judge
 from rdmaprov.bandwidth.floor_model import FloorVerdict, Judgement
-from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import parse_sizes
+from rdmaprov.bandwidth.rates import format_gb_s, parse_sizes
 from rdmaprov.exit_codes import ExitCode
 
 

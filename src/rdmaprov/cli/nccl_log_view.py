@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.assessment import LogAssessment
 from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict

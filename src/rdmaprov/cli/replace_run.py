@@ -9,7 +9,7 @@ from typing import Unpack
 
 from rdmaprov.apply import summary
 from rdmaprov.apply.run import ApplyRequest
-from rdmaprov.bandwidth import sizes
+from rdmaprov.bandwidth import rates
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.passwords import provide_passwords
@@ -146,7 +146,7 @@ def return_nodes(
     """
     names = tuple(dict.fromkeys(nodes))
     keys = allowed_keys(host_keys, names)
-    wanted = sizes.parse_sizes(size_range) if size_range else ()
+    wanted = rates.parse_sizes(size_range) if size_range else ()
     asked = Asked(site, names, keys, yes, witnesses, wanted, wait_s)
     with site_lock(site, wait_s), signals_interrupt(), provide_passwords(passwords) as given:
         ready = session.check_site(site, None, given, None)

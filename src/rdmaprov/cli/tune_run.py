@@ -14,8 +14,7 @@ from rdmaprov.acceptance.launchers.opening import open_nodes
 from rdmaprov.acceptance.live.tune_jobs import TuneJobs, ready_site, sizes_line, tune_sizes
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.launch import Launcher
-from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import format_size, parse_sizes
+from rdmaprov.bandwidth.rates import format_gb_s, format_size, parse_sizes
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.site_lock import site_lock

@@ -11,8 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_gb_s, format_size
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable

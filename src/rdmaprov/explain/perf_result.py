@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
-from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_gb_s, format_size
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.perftest import errors

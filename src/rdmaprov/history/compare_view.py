@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import rdmaprov
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.compare import Comparison, Measured, RunDifference
 from rdmaprov.history.digest import RunDigest

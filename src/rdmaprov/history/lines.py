@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_gb_s, format_size
 from rdmaprov.history.answer import History
 from rdmaprov.history.changes import NEAR, SeriesChange, Track
 from rdmaprov.history.events import Event

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_gb_s, format_size
 from rdmaprov.report.drawing import BAD, DASHES, DUE, MARKERS, SERIES, draw_svg
 from rdmaprov.report.model import Plot, Table
 

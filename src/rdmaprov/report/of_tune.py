@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.report.issues import grid
 from rdmaprov.report.model import Cell, Grid, Tone, View
 from rdmaprov.words import quantity

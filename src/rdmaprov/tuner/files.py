@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.tuner.model import Gain
 from rdmaprov.tuner.settings import ALGORITHMS, PROTOCOLS
 

@@ -26,7 +26,7 @@ from rdmaprov.acceptance.ranks import request as job_request
 from rdmaprov.acceptance.ranks.jobs import default_sizes, fleet_job
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages.fleet import measured_with
-from rdmaprov.bandwidth import sizes
+from rdmaprov.bandwidth import rates
 from rdmaprov.cli import run
 from rdmaprov.cli.accept import accept
 from rdmaprov.cli.accept_run import document
@@ -50,13 +50,13 @@ SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "results.schema.json")
     ],
 )
 def test_sizes(text, wanted):
-    assert sizes.parse_sizes(text) == wanted
+    assert rates.parse_sizes(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["4", "1M:8", "x", "1T", "1M:", "-8", "9:32", "8G:1M", "8:8:8"])
 def test_sizes_that_are_none(text):
     with pytest.raises(UsageError, match="--sizes"):
-        sizes.parse_sizes(text)
+        rates.parse_sizes(text)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_sizes_that_are_none(text):
     [(8, "8 B"), (1024, "1 KiB"), (1536, "1536 B"), (16 << 20, "16 MiB"), (8 << 30, "8 GiB")],
 )
 def test_a_size_is_shown(size, text):
-    assert sizes.format_size(size) == text
+    assert rates.format_size(size) == text
 
 
 def test_the_largest_size_fits_into_memory():

@@ -9,7 +9,7 @@ from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.plan import Task
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.remedies import ISOLATE
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.finding.finding import Finding
 
 _REMEDY = "Drain the node, and test its memory, GPUs and PCIe links"

@@ -17,8 +17,8 @@ from rdmaprov.acceptance.remedies import first_line
 from rdmaprov.bandwidth import history
 from rdmaprov.bandwidth.ceiling import network_gb_s
 from rdmaprov.bandwidth.fabric import FabricError
+from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.bandwidth.site import nvlink_nodes
-from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding, apply_remedy
 from rdmaprov.inventory import Node

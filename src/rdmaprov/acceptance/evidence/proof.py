@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.plan import Task
 from rdmaprov.acceptance.ranks.run import JobRun
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.finding.finding import Finding
 
 _TIMES = ("median_us", "p99_us", "min_us")

@@ -13,7 +13,7 @@ from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.ranks.plan import DTYPES, GateJob
 from rdmaprov.acceptance.ranks.run import JobRun
-from rdmaprov.bandwidth import sizes
+from rdmaprov.bandwidth import rates
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.tuner.model import Trial
@@ -53,7 +53,7 @@ def tune_sizes(site: GateSite, wanted: tuple[int, ...]) -> tuple[int, ...]:
 
 def sizes_line(site: GateSite, chosen: tuple[int, ...]) -> str:
     """Return what is measured, as one line."""
-    names = ", ".join(map(sizes.format_size, chosen))
+    names = ", ".join(map(rates.format_size, chosen))
     return f"{len(site.nodes)} nodes × {site.per_node} ranks over {site.backend}; sizes: {names}"
 
 

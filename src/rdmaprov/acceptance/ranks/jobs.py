@@ -9,7 +9,7 @@ from dataclasses import replace
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.plan import GateJob, JobLimits, JobPlane, Task
-from rdmaprov.bandwidth import sizes
+from rdmaprov.bandwidth import rates
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.meetings import round_robin
 
@@ -34,9 +34,9 @@ _OTHER_SIZES = 3
 def default_sizes(backend: str, free_bytes: int) -> tuple[int, ...]:
     """Return the sizes from 8 B to the largest that fits, at most 8 GiB with NCCL."""
     if backend == "gloo":
-        return sizes.doubling_sizes(sizes.MIN_BYTES, GLOO_MAX_BYTES)
+        return rates.doubling_sizes(rates.MIN_BYTES, GLOO_MAX_BYTES)
     most = min(NCCL_MAX_BYTES, int(free_bytes * _MEMORY_SHARE))
-    return sizes.doubling_sizes(sizes.MIN_BYTES, most)
+    return rates.doubling_sizes(rates.MIN_BYTES, most)
 
 
 def fleet_job(site: GateSite, wanted: tuple[int, ...], pairs: bool) -> GateJob:

@@ -27,7 +27,7 @@ from rdmaprov.acceptance.ranks.plan import GateJob, JobPlane
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.acceptance.stages import over_time
-from rdmaprov.bandwidth import sizes
+from rdmaprov.bandwidth import rates
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.matrix import Matrix
@@ -59,7 +59,7 @@ def again_job(site: GateSite, options: Options, plane: str, sizes: int, after: i
 def fleet_line(job: GateJob, limit_s: float) -> str:
     """Return what the stage is about to do, as one line."""
     wanted = job.tasks[0].sizes
-    first, last = sizes.format_size(wanted[0]), sizes.format_size(wanted[-1])
+    first, last = rates.format_size(wanted[0]), rates.format_size(wanted[-1])
     names = ", ".join(plane.name for plane in job.planes)
     return (
         f"fleet: all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
@@ -206,7 +206,7 @@ def skipped_sizes(ran: JobRun) -> Iterator[Finding]:
     for event in ran.events_of("cut"):
         if event["rank"] == 0:
             rail = next(p.rail for p in ran.job.planes if p.name == event["plane"])
-            size = sizes.format_size(event["bytes"])
+            size = rates.format_size(event["bytes"])
             what = f"sizes from {size} down: not measured, larger ones took {event['used_s']:.0f} s"
             remedy = "Run rdmaprov accept with fewer --sizes"
             yield Finding("sizes.cut", what, remedy, rail=rail, proven=False)

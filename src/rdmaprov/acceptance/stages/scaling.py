@@ -19,8 +19,8 @@ from rdmaprov.acceptance.stages import scaling_view
 from rdmaprov.acceptance.stages.scaling_view import findings, plane_as_data, sentence
 from rdmaprov.bandwidth import efficiency
 from rdmaprov.bandwidth.fabric import Fabric, FabricError
+from rdmaprov.bandwidth.rates import MIN_BYTES
 from rdmaprov.bandwidth.site import site_fabric
-from rdmaprov.bandwidth.sizes import MIN_BYTES
 from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE
 from rdmaprov.isolation.scaling import ScalePoint, SetRate, judge_curve

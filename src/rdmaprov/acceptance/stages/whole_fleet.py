@@ -18,7 +18,7 @@ from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.acceptance.stages import fleet as stages_fleet
 from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import rails_alone as stages_rails
-from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity
