@@ -10,8 +10,15 @@ import click
 from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.assessment import LogAssessment
-from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
-from rdmaprov.nccl_log.ranges import format_ranges
+from rdmaprov.nccl_log.matrix import (
+    Channel,
+    Gdr,
+    LogRank,
+    Matrix,
+    Transport,
+    TransportVerdict,
+    format_ranges,
+)
 from rdmaprov.nccl_log.tuning import size_ranges
 from rdmaprov.problem import printable
 from rdmaprov.words import quantity, some

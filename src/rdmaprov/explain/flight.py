@@ -19,7 +19,7 @@ from typing import Any
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.explain.safe_pickle import UnsafePickleError, check_size, load_plain
 from rdmaprov.finding.finding import Finding
-from rdmaprov.nccl_log.ranges import format_numbers
+from rdmaprov.nccl_log.matrix import format_numbers
 
 Group = tuple[str, tuple[int, ...]]  # its name, and its ranks in the job
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pickle|pkl|pt|bin|txt))?$")

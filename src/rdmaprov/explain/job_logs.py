@@ -12,8 +12,7 @@ from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.assessment import LogAssessment, assess
 from rdmaprov.nccl_log.matrix import Transport
-from rdmaprov.nccl_log.reader import UnreadableLogError, read_streams, refuse_binary
-from rdmaprov.nccl_log.resolve import make_matrix
+from rdmaprov.nccl_log.reader import UnreadableLogError, make_matrix, read_streams, refuse_binary
 
 _HEAD_BYTES = 64 << 10
 

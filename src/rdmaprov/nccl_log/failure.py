@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.causes import UNKNOWN, KnownCause, causes
 from rdmaprov.nccl_log.completion import CompletionError
-from rdmaprov.nccl_log.matrix import Matrix
-from rdmaprov.nccl_log.ranges import format_numbers
+from rdmaprov.nccl_log.matrix import Matrix, format_numbers
 from rdmaprov.nccl_log.troubles import RankTrouble, TroubleTally
 from rdmaprov.problem import printable
 from rdmaprov.words import some

@@ -9,8 +9,14 @@ from itertools import groupby
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log import remedies
 from rdmaprov.nccl_log.diagnosis import Diagnosis
-from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
-from rdmaprov.nccl_log.ranges import format_count, format_numbers, format_ranks
+from rdmaprov.nccl_log.matrix import (
+    Channel,
+    Matrix,
+    Transport,
+    format_count,
+    format_numbers,
+    format_ranks,
+)
 from rdmaprov.problem import printable
 from rdmaprov.words import some
 

@@ -16,20 +16,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rdmaprov.nccl_log import reader, resolve
+from rdmaprov.nccl_log import reader
 from rdmaprov.nccl_log.judgement import judge
-from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Transport, TransportVerdict
+from rdmaprov.nccl_log.matrix import Gdr, Matrix, Transport, TransportVerdict
 
-__all__ = [
-    "Channel",
-    "Gdr",
-    "Matrix",
-    "Transport",
-    "TransportVerdict",
-    "judge",
-    "read_matrix",
-    "verdict",
-]
+__all__ = ["Gdr", "Transport", "judge", "read_matrix", "verdict"]
 # By hint, the sharpest first: what explains it and what to do.
 _CAUSES = {
     "sharp_init": "no aggregation manager gave a job: check sharp_am beside the subnet manager (or "
@@ -63,7 +54,7 @@ def read_matrix(paths: Iterable[Path]) -> Matrix:
         UsageError: a file is missing or is a directory.
         UnreadableLogError: a file is binary, or none has a line of NCCL's.
     """
-    return resolve.make_matrix(*reader.read_logs(paths))
+    return reader.make_matrix(*reader.read_logs(paths))
 
 
 def verdict(matrix: Matrix) -> TransportVerdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.nccl_log.ranges import format_ranges
+from rdmaprov.nccl_log.matrix import format_ranges
 from rdmaprov.report.drawing import BAD, DASHES, INK, MARKERS, SERIES, draw_svg, short
 from rdmaprov.report.model import Plot, Table
 from rdmaprov.words import quantity, some

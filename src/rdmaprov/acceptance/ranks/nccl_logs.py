@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.nccl_log.matrix import Matrix
-from rdmaprov.nccl_log.reader import read_texts
-from rdmaprov.nccl_log.resolve import make_matrix
+from rdmaprov.nccl_log.reader import make_matrix, read_texts
 
 # A rank writes some 10 kB for each communicator; a file that is larger is no log of ours.
 _MOST_BYTES = 64 << 20
