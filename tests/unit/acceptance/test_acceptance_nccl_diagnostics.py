@@ -13,11 +13,11 @@ from tests.unit.helpers.shell import execute
 from tests.unit.helpers.swept_fleets import gate_site
 from tests.unit.nccl_log.test_nccl_diagnostics import HEALTHY, line, mismatch, outlier, pair
 
-from rdmaprov.acceptance.at_fault.nccl_diagnostics import judge_diagnostics
 from rdmaprov.acceptance.live import ranks
 from rdmaprov.acceptance.ranks.nccl_logs import read_run
 from rdmaprov.acceptance.ranks.request import start_request
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
+from rdmaprov.acceptance.stages.fleet import judge_diagnostics
 from rdmaprov.probe.connection import Answer
 
 NODES = 4

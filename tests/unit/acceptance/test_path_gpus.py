@@ -13,8 +13,7 @@ from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance.paths.plan import PathOptions, plan_paths
 from rdmaprov.acceptance.paths.survey import NodeSurvey
-from rdmaprov.acceptance.stages.pair_gpus import add_gpu_paths, gpu_way
-from rdmaprov.acceptance.stages.pair_paths import run_paths
+from rdmaprov.acceptance.stages.pair_paths import add_gpu_paths, gpu_way, run_paths
 from rdmaprov.perftest.model import PathResult, PathTest
 from rdmaprov.perftest.tool.options import Abilities
 

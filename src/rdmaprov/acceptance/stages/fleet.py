@@ -1,4 +1,7 @@
-"""The stage `fleet`: everything at once, with its evidence."""
+"""The stage `fleet`: everything at once, with its evidence.
+
+Where a site has NCCL run its own diagnostics, since 2.31, they are part of it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from pathlib import Path
 
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.at_fault import wrong_sums
-from rdmaprov.acceptance.at_fault.nccl_diagnostics import judge_diagnostics
 from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.evidence import judge, measure, proof
 from rdmaprov.acceptance.evidence import judge as evidence
@@ -30,6 +32,8 @@ from rdmaprov.acceptance.stages import over_time
 from rdmaprov.bandwidth import rates
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
+from rdmaprov.inventory import Node
+from rdmaprov.nccl_log.diagnosis import Diagnosis, conclude
 from rdmaprov.nccl_log.matrix import Matrix
 from rdmaprov.words import duration
 
@@ -210,3 +214,55 @@ def skipped_sizes(ran: JobRun) -> Iterator[Finding]:
             what = f"sizes from {size} down: not measured, larger ones took {event['used_s']:.0f} s"
             remedy = "Run rdmaprov accept with fewer --sizes"
             yield Finding("sizes.cut", what, remedy, rail=rail, proven=False)
+
+
+def judge_diagnostics(site: GateSite, matrix: Matrix) -> tuple[list[Finding], list[str]]:
+    """Return the findings that NCCL's diagnostics amount to, each with its nodes, and notes.
+
+    NCCL names a rank by its number in a communicator. Only that of all ranks has the numbers of the
+    job; what a smaller one says of ranks is found without a node.
+
+    Args:
+        site: the nodes that took part.
+        matrix: what NCCL wrote.
+    """
+    hosts = {_short(str(site.facts[node.name]["hostname"])): node for node in site.nodes}
+    faults, notes = conclude(matrix.diagnostics)
+    return [_finding(site, hosts, fault) for fault in faults], notes
+
+
+def _finding(site: GateSite, hosts: Mapping[str, Node], fault: Diagnosis) -> Finding:
+    nodes = tuple(dict.fromkeys(_names(site, hosts, fault)))
+    rail = None
+    if fault.hca and len(nodes) == 1:
+        rail = _rail(site, nodes[0], fault.hca)
+    what = fault.what
+    if fault.ranks:
+        what += f" (ranks {', '.join(map(str, fault.ranks))})"
+    return Finding(
+        "nccl.diagnostics",
+        what,
+        fault.remedy.capitalize(),
+        rail=rail,
+        proven=fault.proven,
+        nodes=nodes,
+    )
+
+
+def _names(site: GateSite, hosts: Mapping[str, Node], fault: Diagnosis) -> Iterator[str]:
+    for host in fault.hosts:
+        if _short(host) in hosts:
+            yield hosts[_short(host)].name
+    if fault.size == len(site.nodes) * site.per_node:
+        for rank in fault.ranks:
+            if rank < fault.size:
+                yield site.nodes[rank // site.per_node].name
+
+
+def _rail(site: GateSite, node: str, hca: str) -> int | None:
+    devices = [rail["rdma"] for rail in site.facts[node]["rails"]]
+    return devices.index(hca) if hca in devices else None
+
+
+def _short(hostname: str) -> str:
+    return hostname.partition(".")[0]

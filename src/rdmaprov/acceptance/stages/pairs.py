@@ -19,8 +19,13 @@ from rdmaprov.acceptance.preflight import readings
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.stage_report import StageReport, leave_out
 from rdmaprov.acceptance.stages import groups as stages_groups
-from rdmaprov.acceptance.stages.pair_gpus import add_gpu_paths, gpu_way
-from rdmaprov.acceptance.stages.pair_paths import PathReport, message_bytes, run_paths
+from rdmaprov.acceptance.stages.pair_paths import (
+    PathReport,
+    add_gpu_paths,
+    gpu_way,
+    message_bytes,
+    run_paths,
+)
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
