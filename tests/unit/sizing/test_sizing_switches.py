@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.sizing.fat_tree import NoFatTreeError, Tier, fat_tree
-from rdmaprov.sizing.switches import FleetPorts, bisection_gbps, check_ports, parse_ratio
+from rdmaprov.sizing.switches import (
+    FleetPorts,
+    NoFatTreeError,
+    Tier,
+    bisection_gbps,
+    check_ports,
+    fat_tree,
+    parse_ratio,
+)
 
 FIXTURE = Path(__file__).parents[2] / "fixtures/sizing/fabrics_published.yml"
 DOCS = Path(__file__).parents[3] / "docs/sizing.md"
