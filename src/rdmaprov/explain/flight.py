@@ -37,10 +37,8 @@ class Operation:
     """A collective that a rank called.
 
     Args:
-        number: its number in the group.
         name: what it is, such as all_reduce.
         values: how many values of the type the rank passes, -1 if unknown.
-        is_open: it has not ended.
         created_ns: when it was called, 0 if unknown.
         limit_ns: after which time the watchdog ends the job, 0 if unknown.
         place: the line of the program that called it, empty if unknown.
@@ -116,7 +114,6 @@ def judge(dumps: Sequence[FlightDump], *, is_overdue: bool = False) -> Shown:
     """Return what dumps show.
 
     Args:
-        dumps: of the ranks of one job.
         is_overdue: whether somebody else knows that an operation took too long.
     """
     known = {dump.rank: dump for dump in dumps if dump.rank is not None}

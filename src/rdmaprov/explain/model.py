@@ -34,7 +34,6 @@ class Shown:
 
     Args:
         input: the id of its row in the table of inputs; empty if no row knows it.
-        files: the names of its files.
         says: facts, one line each.
         findings: what is wrong, and what is unknown.
         proves: what is known to be right; empty if nothing is.
@@ -74,7 +73,6 @@ class GivenText:
     """A file, or standard input.
 
     Args:
-        name: how it was given.
         data: its first bytes, at most `MOST_BYTES`.
         is_whole: whether there are no others.
         is_file: whether it can be opened again.

@@ -71,8 +71,6 @@ class PerfTable:
     Attributes:
         collective: the program's name without `_perf`, such as all_reduce; empty if unsaid.
         began: a line of its beginning was read.
-        ranks: host and GPU of each rank.
-        rows: its results.
         odd: lines of results in a form that is not known.
         bounds: values out of bounds, as its end says; None without an end.
         too_slow: the average is below what NCCL_TESTS_MIN_BW asked for.

@@ -74,10 +74,8 @@ def judge(
     """Return what a test shows.
 
     Args:
-        test: what was read.
         gbps: the rate of its port; 0 if unknown.
         failure: why it gave no number: the word, and the line that says it.
-        last: its last line.
     """
     findings = []
     word, line = failure

@@ -79,7 +79,6 @@ def judge(found: HostPorts, used: Collection[str] | None = None) -> Shown:
     """Return what a host's ports show.
 
     Args:
-        found: the ports.
         used: the devices that are known to be used there; None if that is unknown.
     """
     stated = [port for port in found.ports if port.state]
