@@ -30,11 +30,8 @@ class LogAssessment:
     """What the logs of a job amount to.
 
     Args:
-        matrix: what they say.
-        verdict: the transport.
         failed: why the job failed; empty if no line says that it did.
         problems: what is wrong beside that, or unknown.
-        notes: what else is worth a look.
         is_expected: whether the transport was judged by what somebody expects.
     """
 
@@ -65,7 +62,6 @@ def assess(
     """Return what a job's logs amount to.
 
     Args:
-        matrix: what the logs say.
         wanted: the transport that is expected, if any.
         gdr_required: whether GPUDirect RDMA is expected.
         every_rank: whether a rank without a line is a finding.

@@ -25,10 +25,6 @@ class KnownCause:
     """A kind of trouble.
 
     Args:
-        id: its name in the table.
-        said: finds it in a line.
-        means: what it is.
-        fix: what to do.
         whose: `own`, `all`, `others` or `open`; causes.yml says what each is.
         ends: `alone`, `start`, `path`, `never` or `last`: what proves that a job failed of it.
     """

@@ -42,8 +42,6 @@ class Diagnosis:
     """A fault that NCCL's diagnostics show.
 
     Args:
-        what: one sentence.
-        remedy: what to do.
         proven: whether what is named is certainly wrong.
         hosts: that it concerns, as NCCL names them; empty if ranks say it.
         ranks: that it concerns, in a communicator of `size` ranks.

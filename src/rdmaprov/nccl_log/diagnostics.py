@@ -47,10 +47,8 @@ class DiagnosticLine:
     """A result of NCCL's diagnostics.
 
     Args:
-        host: that printed it.
         check: `p2p`, `net bw`, `ECC`, `NVLink`, `GPU inventory`, ...
         is_ok: NCCL found nothing to report.
-        text: what it says.
     """
 
     host: str
@@ -88,9 +86,7 @@ class RankSet:
     """Ranks of a communicator that a line names.
 
     Args:
-        what: is said of them.
         ranks: the first ones; NCCL lists at most 8.
-        count: of all of them.
         size: ranks of the communicator.
         reference: the rank from which they differ; None if each speaks for itself.
     """

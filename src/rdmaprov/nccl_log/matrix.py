@@ -53,7 +53,6 @@ class Channel:
 
     Args:
         rank: the rank whose log says so.
-        number: NCCL's number of the channel.
         sends: the direction; a connection that is used both ways is two channels.
         peer: the other rank; None for a switch (CollNet), and for NCCL's send and receive, of which
             one channel may have thousands.
@@ -61,7 +60,6 @@ class Channel:
         network: the name of NCCL's network, such as IB, Socket or AWS Libfabric.
         device: that network's number of the device.
         hcas: names of the RDMA devices; several when merged, none when the log does not name them.
-        gdr: the channel uses GPUDirect RDMA.
         collnet: the channel is to a reducing switch (SHARP).
     """
 
@@ -101,8 +99,6 @@ class Process:
     """What a process said of networks.
 
     Args:
-        host: its host.
-        pid: its process id.
         hcas: RDMA devices that it found.
         hints: what explains why a network was not used, by kind, as NCCL wrote it.
         said: its network, version and variables of the environment, by name.
@@ -122,7 +118,6 @@ class Matrix:
     Args:
         channels: channels through a network, by rank and number.
         members: every rank that has a channel of any kind.
-        processes: every process that wrote a line.
         local_only: proven: no communicator has more than one node (or NVLink domain).
         size: ranks of the largest communicator, 0 if the log does not say.
         absent: ranks that must exist, of which there is no line.

@@ -42,7 +42,6 @@ class LaggingRank:
     """A rank that launched fewer operations than others of its communicator.
 
     Args:
-        process: the rank's.
         launched: operations, 0 for none.
         most: operations of the rank that launched most.
     """
@@ -58,7 +57,6 @@ class RasReport:
 
     Args:
         unresponsive: processes that did not answer, or are considered dead.
-        lagging: ranks that are behind.
     """
 
     unresponsive: tuple[RasProcess, ...]

@@ -87,9 +87,6 @@ def read_texts(texts: Iterable[tuple[str, str]]) -> tuple[Tally, tuple[str, ...]
     """Return what logs in memory add up to, and the names of those without a line of NCCL's.
 
     None is refused: of a run's own logs, one that says nothing is a result.
-
-    Args:
-        texts: name and text of each.
     """
     tally, silent = Tally(), []
     for name, text in texts:

@@ -48,7 +48,6 @@ class GpuTally:
         latest: size of the communicator that it made last; 0 if unsaid.
         errors: its completions with error, each once.
         pending: channels came after the last "Connected".
-        complete: a communicator was complete.
     """
 
     ranks: defaultdict[int, RankTally] = field(default_factory=lambda: defaultdict(RankTally))

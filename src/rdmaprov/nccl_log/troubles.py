@@ -40,12 +40,9 @@ class RankTrouble(NamedTuple):
     """One thing that is broken, as one rank said it.
 
     Args:
-        cause: its id in the table of causes.
-        words: what was said.
         host: where; empty if unsaid.
         pid: of the process; 0 if unsaid.
         rank: that said it; None if unsaid.
-        file: in which it stands.
     """
 
     cause: str
@@ -71,7 +68,6 @@ class TroubleTally:
     """All troubles that lines name.
 
     Attributes:
-        file: the file that is read.
         troubles: each once, in order.
         warnings: the last WARNs, by host and words.
         operations: by rank of torch's, the operation in which it failed or waits: number and type.

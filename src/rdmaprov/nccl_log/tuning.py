@@ -33,7 +33,6 @@ class AlgorithmChoice:
         bytes: of the message.
         algorithm: such as ring, tree, nvlstree, collnetdirect, or symmetric.
         protocol: ll, ll128 or simple; empty if it is symmetric.
-        count: how often.
     """
 
     ranks: int
@@ -72,10 +71,8 @@ def taken_algorithm(
     """Return the algorithm that was taken for a size, None if there is none, or more than one.
 
     Args:
-        choices: of a matrix.
         function: such as AllReduce.
         size: of the message, in bytes.
-        ranks: of the communicator.
     """
     found = {
         choice.algorithm
