@@ -127,7 +127,6 @@ def findings(
     """Return what failed: a leaf, a port, a node, a rail, else the paths with both of their ends.
 
     Args:
-        errors: the paths that failed.
         places: where addresses and devices are.
         ports: rails whose port went down: the other ends of their paths are victims.
     """

@@ -167,7 +167,6 @@ def ras_findings(ran: JobRun, said: Statements, places: RailMap) -> list[Finding
     jobs in which ranks reached their time limit.
 
     Args:
-        said: what its ranks said.
         places: whose the addresses are that RAS names nodes by.
     """
     if not said.of("late") or ran.job.backend != "nccl":

@@ -24,7 +24,6 @@ class SweepRow:
 
     Args:
         in_place: whether the result overwrites what a rank gave.
-        count: timed iterations.
         median_us: the median time of the slowest rank.
         p99_us: the 99th percentile of the slowest rank.
         best_us: the least time, of the rank for which that is longest.

@@ -207,7 +207,6 @@ def step_command(job: str, node: str, image: str, options: Sequence[str]) -> tup
         job: number of the job that has the node.
         node: its name in Slurm.
         image: of a container (pyxis); empty for the node itself.
-        options: the site's own.
     """
     others = [f"--unset={name}" for name in other_settings()]
     return (

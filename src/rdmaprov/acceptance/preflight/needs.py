@@ -43,7 +43,6 @@ def findings(
 
     Args:
         nodes: in the site's order.
-        answers: what the reader returned for each.
         backend: `nccl` or `gloo`.
         asked_s: this machine's clock before and after they were asked.
     """

@@ -20,9 +20,6 @@ class ReachTest:
     """One connection to try.
 
     Args:
-        source: the node that tries.
-        target: the node with the address.
-        address: to connect to.
         device: by which; empty: as the node's routes say.
         rail: the rail that it proves, None for the rendezvous alone.
         port: where nothing listens; 0 for any, such as on rails.

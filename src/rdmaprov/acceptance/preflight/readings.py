@@ -50,9 +50,7 @@ def read_facts(
     """Return the facts of each node, the backend, and what is missing on nodes.
 
     Args:
-        connection: to the nodes.
         nodes: in the site's order.
-        wanted: the backend that was asked for.
     """
     asked = {node.name: node for node in nodes}
     began = time.time()
@@ -87,9 +85,7 @@ def find_rendezvous(
     """Return where ranks join, which rails do not reach each other, and notes.
 
     Args:
-        connection: to the nodes.
         nodes: two or more, in the site's order.
-        facts: of each.
         backend: `nccl` or `gloo`; RDMA does not need what TCP does.
     """
     names = tuple(node.name for node in nodes)

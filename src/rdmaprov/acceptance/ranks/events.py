@@ -135,7 +135,6 @@ def parse_event(
     """Return the event on a line; None for what else a library prints.
 
     Args:
-        line: of the ranks' standard output.
         ranks: those of the node that printed it; it cannot speak for others.
         world: number of all ranks.
         tasks: those that the ranks were given, by number; None to take any.

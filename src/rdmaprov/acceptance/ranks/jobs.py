@@ -43,7 +43,6 @@ def fleet_job(site: GateSite, wanted: tuple[int, ...], pairs: bool) -> GateJob:
     """Return the job of all nodes.
 
     Args:
-        site: what is known.
         wanted: bytes of the messages.
         pairs: measure each node with each other one, else with a few.
     """
@@ -82,8 +81,6 @@ def host_job(site: GateSite, node: Node, size: int) -> GateJob:
     """Return the job of one node alone: an all-reduce of its GPUs, or of two ranks of gloo.
 
     Args:
-        site: what is known.
-        node: that runs it.
         size: bytes of the message.
     """
     alone = replace(site, nodes=(node,), facts={node.name: site.facts[node.name]})
@@ -102,7 +99,6 @@ def session_job(site: GateSite, number: int) -> GateJob:
     """Return the job whose ranks wait for the tasks of pairs and groups.
 
     Args:
-        site: what is known.
         number: of the session, so that no port is used twice.
     """
     job = _make_job(site, site.nodes, (), number + 1)
@@ -133,10 +129,7 @@ def group_task(
     """Return the task of groups that measure side by side.
 
     Args:
-        job: the groups' job.
-        number: of the task.
         plane: its name; the job's first by default.
-        groups: their ranks.
         sizes: bytes of the messages.
     """
     return Task(

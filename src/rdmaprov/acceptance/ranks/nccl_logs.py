@@ -22,7 +22,6 @@ class RunLogs:
 
     Args:
         nodes: those of which there is a log.
-        matrix: what the logs add up to.
     """
 
     nodes: frozenset[str]
@@ -30,11 +29,7 @@ class RunLogs:
 
 
 def read_run(ran: JobRun, keep: Callable[[str, str], Path | None] = lambda *_: None) -> RunLogs:
-    """Return what NCCL's logs of a run say; each is kept by the name of its node and process.
-
-    Args:
-        keep: writes a file of evidence.
-    """
+    """Return what NCCL's logs of a run say; each is kept by the name of its node and process."""
     nodes: set[str] = set()
 
     def texts() -> Iterator[tuple[str, str]]:

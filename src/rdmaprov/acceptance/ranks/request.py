@@ -48,7 +48,6 @@ def start_request(
     """Return what the supervisor of a node is asked to start.
 
     Args:
-        job: of which it runs a part.
         limit_s: seconds after which it ends the ranks.
         files: further ones for the ranks' directory, by name.
     """
@@ -80,7 +79,6 @@ def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[s
     """Return name and content of the file by which a node's ranks get a task.
 
     Args:
-        job: what the ranks run.
         place: the number of tasks that they got before.
         task: what to do; None to end.
     """

@@ -46,8 +46,6 @@ class NodeRun:
         samples: what its sampler wrote of its rails; empty if there is nothing.
         lost: whether the node stopped answering.
         odd: why what it answers cannot be used; empty if it can.
-        own: its ranks.
-        world: number of all ranks.
         tasks: those that its ranks were given, by number; None to take any event.
         pushed: files of tasks that arrived.
         left: processes that could not be ended; None if that is not known.
@@ -154,7 +152,6 @@ class JobRun:
     """A run of a job, as far as it is known.
 
     Attributes:
-        job: what was asked for.
         events: what its ranks reported, in the order of arrival.
         tasks: what its ranks were given, by number; at first those of the job.
     """

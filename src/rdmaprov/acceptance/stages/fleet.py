@@ -221,10 +221,6 @@ def judge_diagnostics(site: GateSite, matrix: Matrix) -> tuple[list[Finding], li
 
     NCCL names a rank by its number in a communicator. Only that of all ranks has the numbers of the
     job; what a smaller one says of ranks is found without a node.
-
-    Args:
-        site: the nodes that took part.
-        matrix: what NCCL wrote.
     """
     hosts = {_short(str(site.facts[node.name]["hostname"])): node for node in site.nodes}
     faults, notes = conclude(matrix.diagnostics)

@@ -81,13 +81,7 @@ def log_lines(fleet: FleetSamples) -> Iterator[dict[str, object]]:
 
 @dataclass(frozen=True)
 class RateChange:
-    """A change of a rate.
-
-    Args:
-        place: the first value after it.
-        before: the median before it.
-        after: the median after it.
-    """
+    """A change of a rate."""
 
     place: int
     before: float
