@@ -44,9 +44,6 @@ def retest_matching(
     because what shares a switch must be as busy as before.
 
     Args:
-        nodes: names.
-        matrix: what is known.
-        suspects: what is suspected.
         turn: 0 for the first retest.
         seed: of the choice of partners.
     """
@@ -106,8 +103,6 @@ class PathSearch:
     """A search for what is at fault, by tests of paths.
 
     Args:
-        nodes: names.
-        measurer: runs tests.
         matrix: what is known; it grows.
         make_tests: returns the tests of a matching.
         seed: of the partners in retests.

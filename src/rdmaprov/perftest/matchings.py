@@ -76,8 +76,6 @@ def few_matchings(
     under one leaf, all pairs in turn.
 
     Args:
-        nodes: names.
-        rails: the numbers of the rails.
         leaf_of: the leaf of each node; empty, or missing, where it is not known.
         seed: of the choice; the same one gives the same matchings.
         count: how many, at most n - 1 (n if that is even).

@@ -49,7 +49,6 @@ class PathResult:
     """What came of a test.
 
     Args:
-        test: that was run.
         gb_s: mean bandwidth of payload, GB/s; 0 if it is not known.
         usec: typical latency of one direction, µs; 0 if it is not known.
         error: why there is no number, as one word that `verbs` knows (`no-server`, `no-answer`,

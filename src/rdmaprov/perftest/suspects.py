@@ -32,11 +32,9 @@ class Suspect:
 
     Args:
         kind: `fleet` (with a rail: the switches of that rail), `leaf`, `node`, `rail`, or `pair`.
-        nodes: that it is about.
         rail: its number; None if it is not of one.
         name: a leaf's, or two leaves' names.
         way: `both ways`, `sending` or `receiving`.
-        paths: those that show it.
         limit: the share of good paths below which their median shows it; 0: each is bad by itself.
         seen: the part in words, such as `its uplinks`.
     """

@@ -49,8 +49,6 @@ def faulty_part(matrix: PathMatrix, suspect: Suspect, after: int) -> FaultyPart:
     """Return a suspect as a part at fault; sure if rounds after a number show it again.
 
     Args:
-        matrix: all tests.
-        suspect: what they show.
         after: the number of the last round before the retests.
     """
     sure = _is_shown_again(matrix, suspect, after)

@@ -129,12 +129,7 @@ def words(
     A GPU's memory needs a perftest built for it, and a bandwidth: ib_write_lat refuses it.
 
     Args:
-        test: that it is an end of.
-        memory: of this end.
-        port: of this end.
         tcp_port: at which the server listens, or a word that stands for it.
-        settings: of the run.
-        able: what the node's perftest can do.
     """
     found = [program(test), "-F", "-d", port.device, "-p", tcp_port, "-s", str(test.size)]
     if test.measures == "latency":

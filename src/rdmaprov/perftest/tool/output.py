@@ -41,7 +41,6 @@ def read_figures(text: str, size: int, unit: str = "Gb/sec") -> Figures | None:
     """Return the result of a size; None if there is none.
 
     Args:
-        text: what perftest wrote.
         size: bytes of the messages that were asked for.
         unit: of a bandwidth in JSON, where perftest does not say it.
     """
