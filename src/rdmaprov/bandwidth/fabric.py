@@ -69,9 +69,7 @@ class Fabric:
     """The parts that limit a collective.
 
     Args:
-        nodes: nodes that take part.
         gpus_per_node: GPUs of each node that take part.
-        rails: RDMA ports of each node.
         link_gbps: line rate of one rail, in Gb/s.
         oversubscription: how much more the rails could send than the spines carry.
         pcie: the slot of a card; None: it carries what its rails need.

@@ -71,7 +71,6 @@ def derive(
     """Return the floor of a fabric.
 
     Args:
-        fabric: what the all-reduce runs over.
         algorithm: what NCCL took, or NCCL_ALGO; `auto` if neither is known. Then the floor is the
             least of the algorithms that NCCL could take.
         site_floor_gb_s: what the site demands; 0: nothing of its own. More than the derived floor
@@ -130,7 +129,6 @@ def judge(
     """Return the judgement of a measured bus bandwidth, in GB/s; without one, the floor alone.
 
     Args:
-        fabric: what the all-reduce ran over.
         floor: what `derive` made of it.
         measured_gb_s: None: not measured.
         algorithm: the floor's own, which counts where it is empty.
@@ -269,7 +267,6 @@ def sentences(fabric: Fabric, algorithm: str, least: str, size_bytes: int) -> st
     """Return how the ceiling and the floor follow.
 
     Args:
-        fabric: what the all-reduce runs over.
         algorithm: what NCCL took; `auto` if it is not known.
         least: the algorithm that the floor is of.
         size_bytes: of the message.

@@ -48,9 +48,7 @@ class Judgement:
     """A floor, a measurement, and the verdict on it.
 
     Args:
-        floor: what was demanded.
         verdict: None without a measurement.
-        sentence: all of it in one line.
         likely_causes: what explains the number, the sharpest first; none if it is healthy.
         notes: what the number alone does not show.
     """

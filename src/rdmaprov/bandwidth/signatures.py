@@ -23,8 +23,6 @@ class Signature:
     """A fault and the share of the ceiling that is left with it.
 
     Args:
-        id: its name in documents.
-        cause: what is wrong, in a few words.
         left: lowest and highest share of the ceiling that is left, for a fabric and an algorithm.
         check: what distinguishes it from the others.
         source: where the share comes from.
