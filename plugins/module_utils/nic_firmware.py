@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from . import nic_profiles
 from .machine import CommandFailed, Machine, NodeError
 from .pci import DEVICES, LOCKDOWN, is_locked_down, of_rail
 from .plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
@@ -148,13 +147,13 @@ def _of_profiles(
     plan: Plan, pci: str, found: dict[str, Setting], profiles: list[str]
 ) -> dict[str, Any]:
     """Return what a NIC has of the profiles' settings; note what it has not."""
-    settings = nic_profiles.settings(profiles)
-    lacking = [name for name in settings if name not in found]
+    wanted = settings(profiles)
+    lacking = [name for name in wanted if name not in found]
     if lacking:
         plan.notes.append(
             f"{pci}: its firmware has no {', '.join(lacking)} of mlx5_firmware_profiles"
         )
-    return {name: value for name, value in settings.items() if name in found}
+    return {name: value for name, value in wanted.items() if name in found}
 
 
 def _refuse_harm(
@@ -306,3 +305,41 @@ def _functions(machine: Machine, rail: Rail) -> list[str]:
     """Return the PCI addresses of a rail's NIC; of all of its ports for a bond."""
     found = [each.address for each in of_rail(machine, rail)]
     return [each for each in found if machine.value(f"{DEVICES}/{each}/vendor") == VENDOR]
+
+
+# Values are those of the document that each profile names. The suite has the same in
+# rdmaprov.facts.firmware_profiles; tests/unit/facts/test_tunables.py holds both together.
+PROFILES: dict[str, dict[str, int]] = {
+    # NVIDIA Network Operator 26.7, "Configuration Details", roceOptimized.
+    "roce": {"ROCE_CC_PRIO_MASK_P1": 255, "ROCE_CC_PRIO_MASK_P2": 255},
+    # The same page, gpuDirectOptimized: bare metal alone.
+    "gpudirect": {"ATS_ENABLED": 0},
+    # The same page, numVfs.
+    "no-vfs": {"SRIOV_EN": 0, "NUM_OF_VFS": 0},
+    # Microsoft, Azure/AzureLocal-Supportability, Troubleshoot-TOR-LLDP-DCBX-PFC-RoCEv2.md, step 3:
+    # one LLDP agent on a port, and not the firmware's.
+    "host-dcbx": {
+        "LLDP_NB_DCBX_P1": 0,
+        "LLDP_NB_RX_MODE_P1": 0,
+        "LLDP_NB_TX_MODE_P1": 0,
+        "LLDP_NB_DCBX_P2": 0,
+        "LLDP_NB_RX_MODE_P2": 0,
+        "LLDP_NB_TX_MODE_P2": 0,
+    },
+    # OpenStack, os-net-config/os-net-config, os_net_config/dcb_config.py, mstconfig().
+    "firmware-dcbx": {
+        "LLDP_NB_DCBX_P1": 1,
+        "LLDP_NB_RX_MODE_P1": 2,
+        "LLDP_NB_TX_MODE_P1": 2,
+        "LLDP_NB_DCBX_P2": 1,
+        "LLDP_NB_RX_MODE_P2": 2,
+        "LLDP_NB_TX_MODE_P2": 2,
+    },
+    # WEKA documentation, "Prepare the system", 3: ports that WEKA uses.
+    "weka": {"ADVANCED_PCI_SETTINGS": 1, "PCI_WR_ORDERING": 1},
+}
+
+
+def settings(profiles: list[str]) -> dict[str, int]:
+    """Return the settings of profiles; a later profile wins."""
+    return {name: value for each in profiles for name, value in PROFILES[each].items()}

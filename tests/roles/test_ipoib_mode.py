@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from plugins.module_utils.converge import converge
-from plugins.module_utils.fabric import ipoib
+from plugins.module_utils.fabric import partition
 from plugins.module_utils.links import Addressing
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Plan, Refused
@@ -42,7 +42,7 @@ def node(machine: FakeMachine) -> FakeMachine:
 
 def planned(node: FakeMachine, mode: str) -> Plan:
     plan = Plan(node)
-    ipoib.plan_mode(plan, [RAIL], mode)
+    partition.plan_mode(plan, [RAIL], mode)
     return plan
 
 
@@ -63,7 +63,7 @@ def test_site_without_a_mode_leaves_it_alone(node: FakeMachine):
         ("infiniband", False, "connected"),
         ("roce", True, "connected"),
     ):
-        assert ipoib.mode_of({"kind": kind, "ipoib": used, "ipoib_mode": mode}) == ""
+        assert partition.mode_of({"kind": kind, "ipoib": used, "ipoib_mode": mode}) == ""
     assert not planned(node, "").steps
 
 
@@ -151,9 +151,9 @@ def test_older_systemd_is_refused(node: FakeMachine):
 
 
 def mtu_arguments(**changed: object) -> dict[str, Any]:
-    ipoib = {"kind": "infiniband", "ipoib_mode": "connected", "rails": [{"netdev": "ens1"}]}
+    partition = {"kind": "infiniband", "ipoib_mode": "connected", "rails": [{"netdev": "ens1"}]}
     sizes = {"mtu_bytes": 65520, "rdma_bytes": 4096}
-    return given("mtu", **{**ipoib, **sizes, "link_manager": "ifupdown", **changed})
+    return given("mtu", **{**partition, **sizes, "link_manager": "ifupdown", **changed})
 
 
 def test_mtu_of_the_mode_to_come_is_planned_with_it(node: FakeMachine):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.qos.listing import parse
-from plugins.module_utils.qos.mlnx_qos import MlnxQos
+from plugins.module_utils.qos.mlnx_qos import MlnxQos, parse
 from plugins.module_utils.qos.state import Seen
 from tests.roles.fake import FakeMachine
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.ofed import download, vendor_repository
+from plugins.module_utils.ofed import vendor_repository
 from tests.roles.fake import FakeMachine
 
 KEY = b"\x04" + bytes(11)
@@ -79,7 +79,9 @@ def test_archive_without_an_end_is_refused_and_nothing_is_left(
     value: float,
     says: str,
 ):
-    monkeypatch.setattr(download, limit, value)
+    monkeypatch.setattr(vendor_repository, limit, value)
     with pytest.raises(NodeError, match=says):
-        download.file(machine, endless, hashlib.sha256().hexdigest(), "/var/lib/x/archive.tgz")
+        vendor_repository.file(
+            machine, endless, hashlib.sha256().hexdigest(), "/var/lib/x/archive.tgz"
+        )
     assert list(Path(machine.path("/var/lib/x")).iterdir()) == []

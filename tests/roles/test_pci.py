@@ -9,7 +9,7 @@ import pytest
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.pci import Function, functions, gpus
 from plugins.module_utils.plan import Refused
-from plugins.module_utils.torch import pins
+from plugins.module_utils.torch import proof
 from tests.roles import config_space
 from tests.roles.fake import FakeMachine
 
@@ -147,7 +147,7 @@ DIGEST = "a" * 64
     ],
 )
 def test_version_is_compared_as_pip_does(line: str, seen: str, met: bool):
-    assert pins.parse([line], VARIABLE)[0].is_met_by(seen) is met
+    assert proof.parse([line], VARIABLE)[0].is_met_by(seen) is met
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_version_is_compared_as_pip_does(line: str, seen: str, met: bool):
 )
 def test_wrong_pin_is_refused(lines: list[str], message: str):
     with pytest.raises(Refused, match=message):
-        pins.parse(lines, VARIABLE)
+        proof.parse(lines, VARIABLE)
 
 
 def test_names_are_compared_without_their_spelling():
-    pin = pins.parse(["Typing_Extensions==4.1"], VARIABLE)[0]
+    pin = proof.parse(["Typing_Extensions==4.1"], VARIABLE)[0]
     assert (pin.name, pin.hashed) == ("typing-extensions", False)

@@ -33,7 +33,6 @@ PAST_MACHINE = {
     "kmod/initramfs.py": "asked: inside an initramfs; the rebuild is a step",
     "links/netplan.py": "asked: netplan get, netplan takes",
     "lock.py": "no plan's",
-    "ofed/download.py": "a step",
     "ofed/vendor_repository.py": "a step",
     "pci.py": "asked: each register; a write is a step",
     "roles/pcie.py": "asked: architecture",

@@ -13,7 +13,6 @@ from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import subnet_manager
-from plugins.module_utils.subnet_manager import unit
 from plugins.module_utils.subnet_manager.port import Port
 from tests.roles.fake import FakeMachine
 from tests.roles.opensm_node import CONFIGURATION, GUID, OTHER, UNIT, OpensmNode, arguments
@@ -296,7 +295,7 @@ def test_unit_is_one_that_systemd_reads_without_a_complaint(tmp_path: Path):
     for name in ("modprobe", "opensm"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
-    text = unit.text(Port(0, "mlx5_0", 1, GUID), "0123456789abcdef")
+    text = subnet_manager.text(Port(0, "mlx5_0", 1, GUID), "0123456789abcdef")
     for path in ("/sbin/modprobe", "/usr/sbin/opensm"):
         text = text.replace(path, str(tmp_path / path.rpartition("/")[2]))
     text = "".join(line + "\n" for line in text.splitlines() if "man:" not in line)

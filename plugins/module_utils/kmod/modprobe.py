@@ -5,6 +5,7 @@ Runs on the node.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ..machine import CommandFailed, Machine
@@ -165,3 +166,22 @@ def _option(module: str, given: str, file: str) -> Option:
 
 def _quote(value: str) -> str:
     return f'"{value}"' if any(letter.isspace() for letter in value) or not value else value
+
+
+KALLSYMS = "/proc/kallsyms"
+
+
+def has_symbol(machine: Machine, name: str) -> bool | None:
+    """Return whether the kernel or a module has a function; None if they do not tell.
+
+    Raises:
+        NodeError: the list is there and cannot be read.
+    """
+
+    def look() -> bool | None:
+        text = machine.read(KALLSYMS)
+        return bool(re.search(rf" {name}\b", text)) if text else None
+
+    # The list has some 10 MB: a record gets the answer alone.
+    found: bool | None = machine.ask(f"{KALLSYMS} has {name}", look)
+    return found

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import re
 
+from ..plan import Plan, Refused
+from . import conf
+
 PATH = "/etc/nccl_tuner.conf"
 _COLLECTIVES = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
 _ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
@@ -55,3 +58,38 @@ def plugin_fault(name: str) -> str:
     if len(name) <= _LONGEST_PLUGIN and _PLUGIN.fullmatch(name):
         return ""
     return f"'{name[:80]}' is no library's name or path: write one, such as example"
+
+
+# nccl.conf and this file in enroot's containers, by its mounts.d or environ.d. Source:
+# NVIDIA/enroot doc/configuration.md, conf/mounts, src/common.sh (envsubst, envfmt).
+_ROOT = "/etc/enroot"
+_FILES = {
+    "mounts": f"{_ROOT}/mounts.d/90-rdmaprov-nccl.fstab",
+    "environ": f"{_ROOT}/environ.d/90-rdmaprov-nccl.env",
+}
+_HEADER = "# Written by rdmaprov (nccl); changes here are lost.\n"
+_OPTIONS = "none x-create=file,bind,ro,nosuid,nodev,noexec,private"
+
+
+def containers(plan: Plan, kind: str, values: dict[str, str]) -> None:
+    """Have enroot's containers get what nccl.conf says, or no file of ours.
+
+    Raises:
+        Refused: there is no enroot, or it would change a value.
+    """
+    for other, path in _FILES.items():
+        if other != kind:
+            plan.absent(path)
+    if kind == "off":
+        return
+    if not plan.machine.exists(_ROOT):
+        raise Refused(f"nccl_enroot: there is no {_ROOT}: install enroot first, or write off")
+    if kind == "mounts":
+        paths = [conf.PATH, *([PATH] if values.get("NCCL_TUNER_CONFIG_FILE") else [])]
+        lines = [f"{path} {path} {_OPTIONS}" for path in paths]
+    else:
+        lines = [f"{name}={value}" for name, value in values.items()]
+        odd = next((line for line in lines if "${" in line or PATH in line), "")
+        if odd:
+            raise Refused(f"nccl_enroot: environ does not carry {odd}: write mounts")
+    plan.file(_FILES[kind], _HEADER + "".join(f"{line}\n" for line in lines))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..machine import Machine, NodeError
+from ..machine import CommandFailed, Machine, NodeError
 from ..packages import Manager, Offer, Package
 from ..packages.manager import UPDATER, matches
 from ..plan import CONFIGURED, Change, Plan, Refused, with_the_first
-from . import dkms, driver, ofed_info, package_names, secure_boot, vendor_repository
+from . import dkms, driver, ofed_info, package_names, vendor_repository
 from .vendor_repository import Origin
 from .work import Work, exchange, exchanges
 
@@ -39,7 +39,7 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
     burns = manager.burns and UPDATER not in installed
     due = bool(remove) or burns or not _is_there(installed, name, version)
     if due or driver.different(machine):
-        secure_boot.refuse_unsigned(machine, source)
+        refuse_unsigned(machine, source)
 
     def add(plan: Plan) -> None:
         _origin(plan, manager, origin, name, version)
@@ -254,3 +254,62 @@ def _offer(offers: list[Offer], origin: Origin, name: str, version: str) -> Offe
         f"{origin.repository.url} has {there}, expected {name} {version} (ofed_version); "
         "write one that it has, or another ofed_repository_url"
     )
+
+
+_VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_ENFORCED = "/sys/module/module/parameters/sig_enforce"
+_LOCKDOWN = "/sys/kernel/security/lockdown"
+# Where DKMS, and Ubuntu's DKMS, keep the certificate of the key that they sign modules with.
+_CERTIFICATES = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
+
+
+def required_by(machine: Machine) -> str:
+    """Return what makes the kernel refuse unsigned modules, empty if nothing does."""
+    variable = machine.read(_VARIABLE)
+    # Four bytes of attributes, then the value. [Linux Documentation/filesystems/efivarfs.rst]
+    if variable is not None and variable[4:5] == "\x01":
+        return "Secure Boot is on"
+    if (machine.value(_ENFORCED) or "N") == "Y":
+        return f"the kernel enforces signatures ({_ENFORCED})"
+    lockdown = machine.value(_LOCKDOWN) or ""
+    if "[integrity]" in lockdown or "[confidentiality]" in lockdown:
+        return f"the kernel is locked down ({_LOCKDOWN})"
+    return ""
+
+
+def refuse_unsigned(machine: Machine, what: str) -> None:
+    """Refuse modules that are compiled here where the kernel would not load them.
+
+    Raises:
+        Refused: it would not, and the message says what to sign them with, and how.
+    """
+    why = required_by(machine)
+    if not why:
+        return
+    key = next((path for path in _CERTIFICATES if machine.exists(path)), "")
+    start = f"{why}, and {what} compiles its modules on the node: mlx5_core and the others must be "
+    if not key:
+        raise Refused(
+            f"{start}signed with a key of the node's own, and there is none ({_CERTIFICATES[1]}). "
+            "Run on the node: dkms generate_mok (Ubuntu: update-secureboot-policy --new-key), then "
+            f"{enroll(_CERTIFICATES[1])}; or write ofed_source: inbox"
+        )
+    if not _is_enrolled(machine, key):
+        raise Refused(
+            f"{start}signed with {key}, which the firmware does not know. "
+            f"Run on the node: {enroll(key)}; or write ofed_source: inbox"
+        )
+
+
+def enroll(key: str) -> str:
+    """Return how a key becomes known to the firmware."""
+    return f"mokutil --import {key}, reboot, and choose Enroll MOK at the console"
+
+
+def _is_enrolled(machine: Machine, key: str) -> bool:
+    """Return what mokutil says; its exit code differs between versions."""
+    try:
+        said = machine.run(["mokutil", "--test-key", key])
+    except CommandFailed as error:
+        said = error.output
+    return "is already enrolled" in said

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .. import machine, netdevs, partitions, pci, rails, shipped, sysctl, systemd
+from .. import machine, netdevs, pci, rails, shipped, sysctl, systemd
 from .. import plan as plans
 from ..plan import CONFIGURED, Change, Plan, Refused
 from . import apply, interrupts, running
@@ -19,7 +19,7 @@ PATH = f"/etc/systemd/system/{UNIT}"
 LINKS = "/etc/systemd/system/multi-user.target.wants"
 RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
 # The program is the last.
-MODULES = (machine, plans, netdevs, partitions, rails, pci, interrupts, running, apply)
+MODULES = (machine, plans, netdevs, rails, pci, interrupts, running, apply)
 # What the program needs to know; the kernel's command line is read by the boot loader.
 DESCRIBED = (
     "rails",

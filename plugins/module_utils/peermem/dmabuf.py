@@ -12,7 +12,7 @@ import ctypes
 import errno
 import os
 
-from ..kmod import modprobe, symbols
+from ..kmod import modprobe
 from ..machine import Machine, NodeError
 from ..plan import NotYet
 from ..rails import Rail
@@ -120,10 +120,10 @@ def obstacle(machine: Machine, rails: list[Rail]) -> str:
 def _lacking(machine: Machine) -> str:
     """Return that the RDMA drivers that run have no dma-buf at all, empty if they have."""
     loaded = machine.exists("/sys/module/ib_uverbs")
-    if not loaded or symbols.has_symbol(machine, _SYMBOL) is not False:
+    if not loaded or modprobe.has_symbol(machine, _SYMBOL) is not False:
         return ""
     release = machine.value(_RELEASE) or "that runs"
-    return f"; the RDMA drivers of kernel {release} have no {_SYMBOL} ({symbols.FILE})"
+    return f"; the RDMA drivers of kernel {release} have no {_SYMBOL} ({modprobe.KALLSYMS})"
 
 
 def _driver_obstacle(machine: Machine, device: str) -> str:

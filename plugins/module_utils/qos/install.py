@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .. import machine as machine_module
 from .. import netdevs as netdevs_module
-from .. import partitions as partitions_module
 from .. import plan as plan_module
 from .. import rails as rails_module
 from .. import shipped, systemd
@@ -14,13 +13,10 @@ from . import (
     congestion,
     dcb,
     description,
-    devices,
     link,
-    listing,
     marking,
     mlnx_qos,
     node,
-    pause,
     port,
     program,
     state,
@@ -40,19 +36,15 @@ MODULES = (
     machine_module,
     plan_module,
     netdevs_module,
-    partitions_module,
     rails_module,
     compare,
     congestion,
     dcb,
     description,
-    devices,
     link,
-    listing,
     marking,
     mlnx_qos,
     node,
-    pause,
     port,
     state,
     program,

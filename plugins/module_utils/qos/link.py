@@ -6,10 +6,13 @@ mlx5e_dcbnl_ieee_setpfc (mlx5_toggle_port_link).
 
 from __future__ import annotations
 
+import re
 import time
 
 from ..machine import Machine, NodeError
+from ..plan import RUNNING, Change, NotYet, Plan
 from ..rails import rdma_of
+from .state import attempt
 
 # What a plan says of it. RDMA connections survive it if their retries last longer: NCCL's default,
 # 7 of 4 s (IB_TIMEOUT 20), does; the default of other programs may not.
@@ -68,3 +71,33 @@ class Link:
             return self._machine.value(path) or ""
         except NodeError:
             return ""  # a device that is administratively down has no carrier (EINVAL)
+
+
+def plan_pause(plan: Plan, netdev: str, wanted: bool) -> None:
+    """Plan global pause: after PFC, whose change alters it in mlx5's one register for both."""
+    machine = plan.machine
+    seen, text = _pause(machine, netdev), "on" if wanted else "off"
+    if seen == (text, text):
+        return
+
+    def command(rx: str, tx: str) -> list[str]:
+        return ["ethtool", "-A", netdev, "rx", rx, "tx", tx]
+
+    def do() -> None:
+        # With nothing to change any more, ethtool before 5.10 ends with an error.
+        failed = attempt(machine, [command(text, text)])
+        if failed is not None and _pause(machine, netdev) != (text, text):
+            raise failed
+
+    change = Change(RUNNING, netdev, "global pause", "rx {}, tx {}".format(*seen), text)
+    plan.add(change, do, [command(*seen)])
+
+
+def _pause(machine: Machine, netdev: str) -> tuple[str, str]:
+    if not machine.has("ethtool"):
+        raise NotYet(f"{netdev}: ethtool is not installed, which shows global pause")
+    shown = machine.run(["ethtool", "-a", netdev])
+    found = [re.search(rf"^{each}:\s+(on|off)$", shown, re.M) for each in ("RX", "TX")]
+    if found[0] is None or found[1] is None:
+        raise NodeError(f"{netdev}: ethtool -a {netdev} does not say whether pause is on")
+    return found[0][1], found[1][1]

@@ -8,9 +8,9 @@ from ..plan import NotYet, Plan
 from ..rails import rdma_of
 from .congestion import plan_congestion
 from .description import Description
-from .devices import without_dcb
 from .marking import plan_marking
 from .port import plan_port
+from .state import without_dcb
 
 
 def netdevs_of(machine: Machine, rails: list[str]) -> list[str]:

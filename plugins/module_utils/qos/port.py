@@ -21,8 +21,8 @@ from .compare import (
 )
 from .dcb import Dcb
 from .description import Description
+from .link import plan_pause
 from .mlnx_qos import MlnxQos
-from .pause import plan_pause
 from .state import Backend, Seen, attempt
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from .. import guard, pci, sysctl
 from ..fabric.addresses import plan_addresses
-from ..fabric.ipoib import mode_of, plan_mode
-from ..fabric.partition import plan_partitions, require_used
+from ..fabric.partition import mode_of, plan_mode, plan_partitions, require_used
 from ..fabric.routing import plan_routing, table_of
 from ..hugepages import hugetlb
 from ..links import Addressing, Links

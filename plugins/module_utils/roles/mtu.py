@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import guard
-from ..fabric.ipoib import mode_of
-from ..fabric.partition import is_there
+from ..fabric.partition import is_there, mode_of
 from ..links import Links
 from ..machine import Machine, NodeError
 from ..netdevs import vlan_parents

@@ -7,11 +7,9 @@ import re
 from typing import Any
 
 from ..machine import Machine, NodeError
-from ..nccl import conf, enroot, names, tuner
-from ..nccl.overrides import overrides
-from ..nccl.partition import partition_index
+from ..nccl import conf, overrides, tuner
 from ..plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
-from ..rails import find
+from ..rails import find, partition_key
 
 # These have an argument of their own. An old file's are never kept: an index of a GID, for one,
 # counts more than the address family.
@@ -54,9 +52,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     _tuner_file(plan, arguments["tuner_config"])
     text = conf.render(own, kept)
     _write(plan, before, text)
-    enroot.containers(plan, arguments["enroot"], conf.effective(conf.lines(text)))
-    plan.warnings += overrides(machine, {**own, **kept}, version)
-    plan.warnings += names.warnings(arguments, machine.names(_INFINIBAND))
+    tuner.containers(plan, arguments["enroot"], conf.effective(conf.lines(text)))
+    plan.warnings += overrides.overrides(machine, {**own, **kept}, version)
+    plan.warnings += overrides.warnings(arguments, machine.names(_INFINIBAND))
     return plan
 
 
@@ -299,3 +297,48 @@ def _number(arguments: dict[str, Any], name: str, largest: int) -> str:
     if not 0 <= value <= largest:
         raise Refused(f"nccl_{name} is {value}, expected 0 to {largest}")
     return str(value)
+
+
+def partition_index(machine: Machine, hcas: list[str], key: str) -> str:
+    """Return the index of a partition key, which must be the same on all ports that NCCL uses.
+
+    NCCL has one index for all of them. [NCCL src/transport/net_ib/connect.cc: ncclParamIbPkey]
+
+    Raises:
+        NotYet: the subnet manager has not given a port the key.
+        Refused: the text is no key, or no index has it on all ports.
+    """
+    wanted = partition_key(key)
+    if wanted is None:
+        raise Refused(
+            f"nccl_ib_pkey: '{key}' is not a partition key: write one of fabric_partition_keys, "
+            'such as "0x8001"'
+        )
+    common: set[int] = set()
+    for number, hca in enumerate(hcas):
+        places = _indexes(machine, hca, wanted)
+        if not places:
+            raise NotYet(
+                f"{hca}: its port has no partition key {key} (nccl_ib_pkey; "
+                f"{_INFINIBAND}/{hca}/ports/1/pkeys). Add the port to the partition in the subnet "
+                "manager's partitions.conf"
+            )
+        common = common & places if number else places
+    if not common:
+        raise Refused(
+            f"nccl_ib_pkey: {key} has no index that is the same on {', '.join(hcas)} "
+            f"({_INFINIBAND}/*/ports/1/pkeys), and NCCL_IB_PKEY is one index for all: give the "
+            "ports the same partitions in the subnet manager"
+        )
+    return str(min(common))
+
+
+def _indexes(machine: Machine, hca: str, wanted: int) -> set[int]:
+    """Return where a port has a key; the kernel writes it as 0x8001."""
+    table = f"{_INFINIBAND}/{hca}/ports/1/pkeys"
+    found = set()
+    for name in machine.names(table):
+        text = machine.value(f"{table}/{name}") or ""
+        if name.isdigit() and re.fullmatch(r"0x[0-9a-f]{4}", text) and int(text, 16) == wanted:
+            found.add(int(name))
+    return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import Any
 
 from .. import packages as managers
-from ..machine import Machine
-from ..ofed import driver, gpu_modules, holds, inbox, vendor
+from ..machine import CommandFailed, Machine
+from ..ofed import dkms, driver, holds, inbox, vendor
 from ..ofed.work import Work, exchanges
 from ..packages import Manager
 from ..packages.manager import UPDATER
@@ -93,13 +95,59 @@ def _gpu(plan: Plan, after_others: bool) -> None:
     machine = plan.machine
     kernels = driver.kernels(machine)
     if not after_others:
-        gpu_modules.plan_rebuild(plan, kernels)
+        plan_rebuild(plan, kernels)
         return
 
     def do() -> None:
         rest = Plan(machine)
-        gpu_modules.plan_rebuild(rest, kernels)
+        plan_rebuild(rest, kernels)
         for step in rest.steps:
             make(machine, step)
 
     plan.steps.append(Step(None, do))
+
+
+# Loading nvidia_peermem fails with nothing but EINVAL if it was compiled before the RDMA driver was
+# there, or against another one: the symbol's checksum tells. [NVIDIA open-gpu-kernel-modules
+# kernel-open/nvidia-peermem/nvidia-peermem.c; NVIDIA/gpu-operator issue 2868]
+SYMBOL = "ib_register_peer_memory_client"
+
+
+def plan_rebuild(plan: Plan, kernels: list[str]) -> None:
+    """Have DKMS's GPU driver compiled against the RDMA driver that is installed."""
+    machine = plan.machine
+    sources = [each for each in dkms.sources(machine) if re.match(r"nvidia\b", each.name)]
+    for kernel in kernels:
+        wanted = _offered(machine, kernel)
+        for each in sources:
+            if not wanted or kernel not in each.installed:
+                continue
+            seen = _used(machine, kernel)
+            if seen is not None and seen != wanted:
+                setting = f"{SYMBOL} of nvidia_peermem"
+                change = Change(CONFIGURED, f"kernel {kernel}", setting, seen or "none", wanted)
+                plan.add(change, partial(dkms.install, machine, each, kernel, True))
+
+
+def _offered(machine: Machine, kernel: str) -> str:
+    """Return the checksum of the RDMA driver's symbol, empty if it has no such symbol."""
+    arch = machine.run(["uname", "-m"]).strip()
+    for directory in (f"{arch}/{kernel}", "default"):
+        text = machine.read(f"/usr/src/ofa_kernel/{directory}/Module.symvers")
+        if text is not None:
+            found = re.search(rf"^(0x[0-9a-f]+)\s+{SYMBOL}\s", text, re.M)
+            return found.group(1) if found else ""
+    return ""
+
+
+def _used(machine: Machine, kernel: str) -> str | None:
+    """Return the checksum that nvidia_peermem has, empty if none, None without that module."""
+    try:
+        path = machine.run(["modinfo", "-k", kernel, "-F", "filename", "nvidia-peermem"]).strip()
+    except CommandFailed as error:
+        if "not found" in error.output:
+            return None
+        raise
+    said = machine.run(["modprobe", "--dump-modversions", path])
+    found = re.search(rf"^(0x[0-9a-f]+)\s+{SYMBOL}$", said, re.M)
+    return found.group(1) if found else ""

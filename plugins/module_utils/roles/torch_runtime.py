@@ -16,8 +16,8 @@ from typing import Any
 from .. import packages
 from ..machine import CommandFailed, Machine, NodeError
 from ..plan import CONFIGURED, RUNNING, Change, Plan, Refused
-from ..torch import pins, proof
-from ..torch.pins import Pin
+from ..torch import proof
+from ..torch.proof import Pin
 
 # A CUDA build and what it depends on are 3 GB.
 INSTALL_TIMEOUT_S = 3600
@@ -226,7 +226,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         image(plan, arguments["container_tool"], arguments["image"])
         return plan
     _require_paths(arguments)
-    wanted = pins.parse(arguments["requirements"], "torch_runtime_requirements")
+    wanted = proof.parse(arguments["requirements"], "torch_runtime_requirements")
     if kind == "interpreter":
         proof.interpreter(plan, arguments["python"], wanted)
         return plan

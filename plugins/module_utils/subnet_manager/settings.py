@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from ..partitions import FULL, NUMBER, partition_key
 from ..plan import Refused
+from ..rails import FULL, NUMBER, partition_key
 from .port import Port
 
 DIRECTORY = "/etc/opensm"

@@ -1,6 +1,6 @@
 """Firmware settings that go together, by the name of their profile.
 
-The roles have the same in plugins/module_utils/nic_profiles.py, with the source of each.
+The roles have the same in plugins/module_utils/nic_firmware.py, with the source of each.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from plugins.module_utils import nic_profiles as role
+from plugins.module_utils import nic_firmware
 
 from rdmaprov.facts import CouldNotTell
 from rdmaprov.facts import firmware_profiles as suite
@@ -51,15 +51,15 @@ SPEC = Path(__file__).parents[3] / "roles/mlx5/meta/argument_specs.yml"
 
 
 def test_role_and_suite_have_the_same_profiles():
-    assert role.PROFILES == suite.PROFILES
+    assert nic_firmware.PROFILES == suite.PROFILES
 
 
 def test_every_profile_can_be_chosen():
     options = yaml.safe_load(SPEC.read_text())["argument_specs"]["main"]["options"]
-    assert options["mlx5_firmware_profiles"]["choices"] == list(role.PROFILES)
+    assert options["mlx5_firmware_profiles"]["choices"] == list(nic_firmware.PROFILES)
 
 
 def test_later_profile_wins_in_both():
     chosen = ["host-dcbx", "gpudirect", "firmware-dcbx"]
-    assert role.settings(chosen) == suite.settings(chosen)
-    assert role.settings(chosen)["LLDP_NB_TX_MODE_P2"] == 2
+    assert nic_firmware.settings(chosen) == suite.settings(chosen)
+    assert nic_firmware.settings(chosen)["LLDP_NB_TX_MODE_P2"] == 2

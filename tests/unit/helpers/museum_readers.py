@@ -17,7 +17,7 @@ from plugins.module_utils.kmod.parameters import is_loaded
 from plugins.module_utils.links import MANAGERS, is_wicked
 from plugins.module_utils.ofed import ofed_info, vendor_repository
 from plugins.module_utils.qos.dcb import Dcb as RoleDcb
-from plugins.module_utils.qos.listing import parse as parse_listing
+from plugins.module_utils.qos.mlnx_qos import parse as parse_listing
 from plugins.module_utils.qos.state import Seen
 from tests.unit.helpers import museum_devices, museum_nccl
 from tests.unit.helpers.museum import Command
