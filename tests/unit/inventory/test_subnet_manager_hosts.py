@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rdmaprov.contract.subnet_manager import _hosts
+from rdmaprov.contract.subnet import _hosts
 from rdmaprov.inventory import Node
 from rdmaprov.problem import Position
 
