@@ -11,7 +11,6 @@ from rdmaprov.facts import (
     CouldNotTell,
     devices,
     gids,
-    nccl_conf,
     nccl_settings,
     rails,
     rdma_names,
@@ -143,13 +142,13 @@ def test_partition_is_the_fabrics(host: Host, node: Node, rail: Rail) -> None:
         not_applicable(f"rail {rail.index} is for storage, which NCCL leaves out")
     rdma = rails.port(host, rail).require_rdma()
     table = subnet_port.read(host, rdma).pkeys
-    found = nccl_conf.read(host)
+    found = nccl_settings.read_conf(host)
     text = "0" if found is None else found.values.get("NCCL_IB_PKEY", "0")
     if not text.isdecimal():
-        raise CouldNotTell(f"{nccl_conf.PATH}: NCCL_IB_PKEY is {text[:20]!r}, not an index")
+        raise CouldNotTell(f"{nccl_settings.PATH}: NCCL_IB_PKEY is {text[:20]!r}, not an index")
     seen = table.get(int(text))
     if seen != wanted:
-        where = f"{nccl_conf.PATH}; {devices.INFINIBAND}/{rdma}/ports/1/pkeys/{text}"
+        where = f"{nccl_settings.PATH}; {devices.INFINIBAND}/{rdma}/ports/1/pkeys/{text}"
         what = f"partition key at NCCL_IB_PKEY, index {text},"
         shown = None if seen is None else partitions.shown_key(seen)
         setting = Setting(node, rdma, what, "nccl_ib_pkey", where)
@@ -241,9 +240,9 @@ def test_tuner_file(host: Host, node: Node) -> None:
 
 def test_nothing_else_is_set(host: Host, node: Node) -> None:
     """The file sets no variable of which the site says nothing, such as NCCL_IB_DISABLE."""
-    found = nccl_conf.read(host)
+    found = nccl_settings.read_conf(host)
     if found is None:
-        not_applicable(f"there is no {nccl_conf.PATH}")
+        not_applicable(f"there is no {nccl_settings.PATH}")
     merges = node.get("nccl_conf_existing") == "merge"
     for name in found.values:
         is_sites = name in (*_OWN, *node.get("nccl_environment"))
@@ -257,23 +256,25 @@ def test_nothing_else_is_set(host: Host, node: Node) -> None:
 
 def test_nothing_overrides_the_file(host: Host, node: Node) -> None:
     """No login, user's ~/.nccl.conf or daemon sets a variable to another value than the file."""
-    found = nccl_conf.read(host)
+    found = nccl_settings.read_conf(host)
     values = {} if found is None else found.values
     for each in nccl_settings.read(host):
         if not _HARMLESS.fullmatch(each.name) and values.get(each.name) != each.value:
             variable, where = "nccl_environment", each.where
             look = f"remove it there, or write it into {variable}"
             setting = Setting(node, where, each.name, variable, where, CONFIGURED, look=look)
-            setting.reject(each.value, values.get(each.name) or f"as in {nccl_conf.PATH}, absent")
+            setting.reject(
+                each.value, values.get(each.name) or f"as in {nccl_settings.PATH}, absent"
+            )
 
 
 def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
     """No quote, blank, comment or `export` is part of a name or a value."""
-    found = nccl_conf.read(host)
+    found = nccl_settings.read_conf(host)
     if found is None:
         _variable(host, node, "file", "present", "nccl_conf_existing")
     elif found.odd:
-        path = nccl_conf.PATH
+        path = nccl_settings.PATH
         setting = Setting(node, path, "line", "nccl_conf_existing", path, CONFIGURED)
         setting.reject(found.odd[0], "NAME=VALUE, nothing else")
 
@@ -281,17 +282,17 @@ def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
 def test_containers_get_the_file(host: Host, node: Node) -> None:
     """Enroot's containers get the file as the site states; engines without it are named."""
     kind = node.get("nccl_enroot")
-    found = nccl_conf.in_enroot(host)
+    found = nccl_settings.in_enroot(host)
     if kind != "off":
         setting = Setting(node, "enroot", "nccl.conf", "nccl_enroot", "/etc/enroot", CONFIGURED)
         setting.require(found, f"by {kind}.d")
         return
-    there = [each for each in nccl_conf.engines(host) if each != "enroot" or not found]
+    there = [each for each in nccl_settings.engines(host) if each != "enroot" or not found]
     if not there:
         not_applicable("nccl_enroot: off, and no container engine is without the file")
     not_applicable(
-        f"nccl_enroot: off. Containers of {', '.join(there)} do not see {nccl_conf.PATH} unless a "
-        "job mounts it (roles/nccl/README.md, Containers)"
+        f"nccl_enroot: off. Containers of {', '.join(there)} do not see {nccl_settings.PATH} "
+        "unless a job mounts it (roles/nccl/README.md, Containers)"
     )
 
 
@@ -326,9 +327,9 @@ def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) ->
 
 
 def _variable(host: Host, node: Node, name: str, wanted: str | None, variable: str) -> None:
-    found = nccl_conf.read(host)
+    found = nccl_settings.read_conf(host)
     seen = None if found is None else found.values.get(name)
-    where = nccl_conf.PATH + (", which is absent" if found is None else "")
+    where = nccl_settings.PATH + (", which is absent" if found is None else "")
     if found is None and wanted is None:
         return
-    Setting(node, nccl_conf.PATH, name, variable, where, CONFIGURED).require(seen, wanted)
+    Setting(node, nccl_settings.PATH, name, variable, where, CONFIGURED).require(seen, wanted)

@@ -1,8 +1,11 @@
-"""NCCL's variables outside /etc/nccl.conf: what counts more than that file, and for whom.
+"""NCCL's variables: /etc/nccl.conf, and what counts more than that file, and for whom.
 
 A process's environment counts most, then the file of NCCL_CONF_FILE or the user's ~/.nccl.conf,
 then /etc/nccl.conf (NCCL src/misc/param.cc, initEnvFunc; setenv without overwriting). Homes are
 those of /etc/passwd and below /home; a job's own environment is the job's.
+
+Of /etc/nccl.conf, a line is split at its first "="; nothing is taken off either part; the first
+line for a variable counts; what begins with "#" is left out (setEnvFile).
 
 The tuner plugin's file: github.com/NVIDIA/nccl, plugins/tuner/example/plugin.c, loadConfig.
 """
@@ -11,12 +14,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.facts import nccl_conf
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, Files, parse_files, read_files, whole
 
 TUNER_PATH = "/etc/nccl_tuner.conf"
@@ -95,7 +98,7 @@ def _of_users(files: Files) -> Iterator[Assignment]:
     for reason in files.reasons:
         files.get(reason)
     for match, text in files.matching(r".+/\.nccl\.conf"):
-        for name, value in nccl_conf.parse(text).values.items():
+        for name, value in parse(text).values.items():
             yield Assignment(match[0], name, value)
 
 
@@ -137,3 +140,72 @@ def _words(text: str) -> Sequence[str]:
         return shlex.split(text)
     except ValueError as error:
         raise CouldNotTell(f"systemctl show: Environment={text[:60]!r}: {error}") from error
+
+
+PATH = "/etc/nccl.conf"
+ENGINES = ("enroot", "docker", "podman", "containerd")
+
+
+@dataclass(frozen=True)
+class NcclConf:
+    """What a process gets from the file.
+
+    Args:
+        values: by variable.
+        odd: lines that NCCL reads otherwise than they look, each with its number.
+    """
+
+    values: Mapping[str, str]
+    odd: tuple[str, ...]
+
+
+def read_conf(host: Host) -> NcclConf | None:
+    """Return what the file gives a process, None if there is no file.
+
+    Raises:
+        CouldNotTell: it cannot be read.
+    """
+    text = read_files(host, PATH).get(PATH)
+    return None if text is None else parse(text)
+
+
+@remember
+def parse(text: str) -> NcclConf:
+    """Return what a text in the file's format gives a process."""
+    values: dict[str, str] = {}
+    odd = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("#") or not line:
+            continue
+        name, equals, value = line.partition("=")
+        values.setdefault(name, value) if equals else None
+        if _is_odd(name, equals, value):
+            odd.append(f"line {number}: {line}")
+    return NcclConf(values, tuple(odd))
+
+
+def engines(host: Host) -> list[str]:
+    """Return the container engines that are installed on the node."""
+    paths = " ".join(f"/usr/bin/{name} /usr/local/bin/{name}" for name in ENGINES)
+    found = whole(host.run(f"ls {paths} 2> /dev/null; echo {END}").stdout, "container engines")
+    return [name for name in ENGINES if f"/{name}\n" in found]
+
+
+def in_enroot(host: Host) -> str | None:
+    """Return how enroot's containers get what the file says, None if they do not.
+
+    A mount or a variable may be in any file of mounts.d or environ.d; of the variables, all count.
+    """
+    files = read_files(host, "/etc/enroot/mounts.d/*.fstab", "/etc/enroot/environ.d/*.env").texts
+    lines = {line.strip() for text in files.values() for line in text.splitlines()}
+    if any(line.split()[:2] == [PATH, PATH] for line in lines):
+        return "by mounts.d"
+    wanted = read_conf(host)
+    values = {f"{name}={value}" for name, value in wanted.values.items()} if wanted else set()
+    return "by environ.d" if values and values <= lines else None
+
+
+def _is_odd(name: str, equals: str, value: str) -> bool:
+    if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return bool(name.strip())
+    return value != value.strip() or bool(re.search(r"['\"]|\s#", value))
