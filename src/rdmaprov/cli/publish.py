@@ -181,21 +181,20 @@ def _notify(
     found: History, runs: Path, target: str, secret_file: Path | None, missed: Missed
 ) -> str:
     """Send what is new; what nobody takes is sent with the next run."""
-    from rdmaprov.history import news
-    from rdmaprov.history.deliver import NotDelivered, deliver, shown_target
+    from rdmaprov.history import deliver
     from rdmaprov.problem import printable
     from rdmaprov.runs.files import write_whole
 
-    state = news.state_path(runs, found.site, target)
-    now = news.snapshot(found)
-    data = news.message(found, news.read_state(state), now)
-    to = shown_target(target)
+    state = deliver.state_path(runs, found.site, target)
+    now = deliver.snapshot(found)
+    data = deliver.message(found, deliver.read_state(state), now)
+    to = deliver.shown_target(target)
     if data is None:
         return f"notify: nothing new for {to}"
     try:
         secret = _secret(secret_file) if secret_file else b""
-        deliver(target, json.dumps(data, ensure_ascii=False).encode(), secret)
-    except (NotDelivered, click.BadParameter) as error:
+        deliver.deliver(target, json.dumps(data, ensure_ascii=False).encode(), secret)
+    except (deliver.NotDelivered, click.BadParameter) as error:
         why = printable(str(error))
         return f"notify: {to} did not take it: {why}; the next run sends it again"
     try:

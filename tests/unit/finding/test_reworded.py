@@ -29,7 +29,7 @@ from rdmaprov.certificate.verify import verify
 from rdmaprov.cli import accept_run, certificate_run
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding, exit_code
-from rdmaprov.history import compare, metrics, news
+from rdmaprov.history import compare, deliver, metrics
 from rdmaprov.history.answer import read_history
 from rdmaprov.history.read_run import read_run
 from rdmaprov.nccl_log import transport
@@ -117,9 +117,9 @@ def run_all(directory: Path) -> dict[str, Any]:
     history = read_history(SITE, directory / "runs")
     found["history"] = [without_words(each.as_data()) for each in history.troubles]
     found["metrics"] = metrics.metrics_text(history)
-    nothing: news.Snapshot = {"runs": {}, "nodes": {}, "worse": {}}
-    found["news"] = news.snapshot(history)
-    found["notify"] = without_words(news.message(history, nothing, news.snapshot(history)))
+    nothing: deliver.Snapshot = {"runs": {}, "nodes": {}, "worse": {}}
+    found["news"] = deliver.snapshot(history)
+    found["notify"] = without_words(deliver.message(history, nothing, deliver.snapshot(history)))
     runs = [read_run(place) for place in places]
     for one, other in pairwise(runs):
         differences = compare.compare(one, other).troubles
