@@ -17,11 +17,11 @@ from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
-from rdmaprov.switches.as_data import document
 from rdmaprov.switches.judge import (
     SwitchAssessment,
     SwitchVerdict,
     commands_for,
+    document,
     exit_code,
     judge_switch,
     nodes_without_port,

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rdmaprov.switches.eos_config import EosSection, config_of, is_config
-from rdmaprov.switches.eos_port import CommonSettings, port_facts
+from rdmaprov.switches.eos_port import CommonSettings, EosSection, config_of, is_config, port_facts
 from rdmaprov.switches.model import PfcWatchdog, SwitchFact, SwitchReading, SwitchSystem
 from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
 from rdmaprov.switches.saved import SavedAnswer

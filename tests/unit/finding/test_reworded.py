@@ -37,7 +37,7 @@ from rdmaprov.report import of_accept
 from rdmaprov.runs.envelope import Head
 from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.result import findings_data, nodes_data
-from rdmaprov.switches.as_data import document as switches_data
+from rdmaprov.switches.judge import document as switches_data
 from rdmaprov.switches.wanted import usual_settings
 from rdmaprov.watch.results import WatchResult
 from rdmaprov.watch.verdict import as_data, key

@@ -24,8 +24,7 @@ from hypothesis.strategies import (
 from tests.unit.helpers.switch_answers import EOS_MAP, FIXTURES, NAMES
 
 from rdmaprov.cli.explain_switch_run import switch_lines
-from rdmaprov.switches.as_data import document
-from rdmaprov.switches.judge import SwitchAssessment, SwitchVerdict, judge_switch
+from rdmaprov.switches.judge import SwitchAssessment, SwitchVerdict, document, judge_switch
 from rdmaprov.switches.read import READERS, read_switch
 from rdmaprov.switches.saved import SavedSwitch, find_switches, split_answers
 from rdmaprov.switches.wanted import usual_settings
