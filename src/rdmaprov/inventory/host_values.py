@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
 from rdmaprov.inventory.coerce import INVALID, Path, coerce
-from rdmaprov.inventory.locator import Locator
 from rdmaprov.inventory.model import Interface, Rail
 from rdmaprov.inventory.resolve import ResolveError, Variables, has_template
 from rdmaprov.inventory.schema import Option
+from rdmaprov.inventory.tags import position_of
 from rdmaprov.inventory.type_messages import as_written
-from rdmaprov.problem import Problem
+from rdmaprov.problem import Position, Problem
 
 _Issue = tuple[Path, str, str]
 
@@ -142,3 +144,60 @@ def _interface(text: str) -> tuple[Interface | None, str]:
         return ipaddress.ip_interface(text), ""
     except ValueError:
         return None, f"'{text}' is not an IP address"
+
+
+class HostPlaces(Protocol):
+    """The positions of hosts."""
+
+    def host(self, name: str) -> Position:
+        """Return where a host is named."""
+
+
+@dataclass(frozen=True)
+class Locator:
+    """Finds positions in the layers of one host's variables.
+
+    Args:
+        host: its name; its position stands for variables that are written nowhere.
+        layers: its variables, highest precedence first.
+    """
+
+    host: str
+    layers: tuple[Mapping[str, Any], ...]
+    positions: HostPlaces
+
+    def __call__(self, name: str, *path: str | int) -> Position:
+        """Return where the variable is written, as near to the part at `path` as is known.
+
+        A variable that is a template, or that only has its role's default, has no parts; one
+        that the site does not write at all is at its host.
+        """
+        for layer in self.layers:
+            if name in layer:
+                return self._inside(layer, name, path) or self.positions.host(self.host)
+        return self.positions.host(self.host)
+
+    def writes(self, name: str) -> bool:
+        """Return whether the site itself sets the variable."""
+        return name in self.written
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """Return the names of the variables that the site itself sets."""
+        return frozenset(str(name) for layer in self.layers for name in layer)
+
+    @staticmethod
+    def _inside(layer: Mapping[str, Any], name: str, path: Sequence[str | int]) -> Position | None:
+        best: Position | None = None
+        current: Any = layer
+        for step in (name, *path):
+            if isinstance(current, Mapping) and step in current:
+                key = next(key for key in current if key == step)
+                best = position_of(current[step]) or position_of(key) or best
+                current = current[step]
+            elif isinstance(current, list) and isinstance(step, int) and step < len(current):
+                current = current[step]
+                best = position_of(current) or best
+            else:
+                break
+        return best

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rdmaprov.errors import UsageError
-from rdmaprov.inventory import ansible_warnings, names, schema, secrets, site_files
+from rdmaprov.inventory import names, schema, secrets, site_files
 from rdmaprov.inventory.ansible_api import (
     AT_RUN_TIME,
     AnsibleError,
@@ -30,7 +31,7 @@ from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.nodes import NodeBuilder, no_collection, no_hosts, unsafe_host_names
 from rdmaprov.inventory.resolve import VAULT_REMEDY, Renderer, ResolveError, Variables
 from rdmaprov.inventory.tags import position_of
-from rdmaprov.problem import display_path, merge_problems, printable
+from rdmaprov.problem import Position, Problem, display_path, merge_problems, printable
 from rdmaprov.words import quantity, some
 
 _MOST_NAMED = 8
@@ -108,11 +109,11 @@ class _Loader:
     def fleet(self, limit: str | None, count: Callable[[int, int], None]) -> Fleet:
         problems = list(site_files.problems(self._site, self._inventory))
         if problems:
-            problems += ansible_warnings.duplicates(self._warnings)
+            problems += duplicates(self._warnings)
             return Fleet(self._site, (), tuple(merge_problems(problems)))
         self._inventory.parse()
-        problems += ansible_warnings.duplicates(self._warnings)
-        problems += ansible_warnings.problems(self._positions, self._warnings)
+        problems += duplicates(self._warnings)
+        problems += warned(self._positions, self._warnings)
         problems += unsafe_host_names(self._inventory.hosts, self._positions)
         problems += names.orphans(self._site, self._inventory.hosts, self._inventory.groups)
         if not self._inventory.hosts and not problems:
@@ -182,3 +183,69 @@ class _Loader:
         return UsageError(
             f"{site}: {what}", f"{question}List the site's hosts and groups: {command}"
         )
+
+
+Warnings = Iterable[tuple[str, object]]
+_TYPE = re.compile(r"\"<class '[\w.]*AnsibleTagged(\w+)'>\"")
+_UNPARSED = "Unable to parse "
+
+
+def duplicates(warnings: Warnings) -> Iterator[Problem]:
+    """Yield the keys that are written twice in one dictionary."""
+    for message, about in warnings:
+        at = position_of(about)
+        if at is not None and message.startswith("Found duplicate mapping key"):
+            yield Problem(
+                at,
+                str(about),
+                "is written twice, and the last one wins",
+                "remove one of them",
+                "yaml",
+            )
+
+
+def warned(positions: HostPositions, warnings: Warnings) -> Iterator[Problem]:
+    """Yield the inventory files, and parts of them, that Ansible cannot use."""
+    reasons: list[BaseException] = []
+    for message, about in warnings:
+        if isinstance(about, BaseException):
+            # Each plugin that tries a file reports why it failed, before Ansible gives up the file.
+            reasons.append(about)
+        elif message.startswith(_UNPARSED):
+            file = Path(message.removeprefix(_UNPARSED).split(" as an inventory source")[0])
+            if file.is_file():
+                yield _unusable(file, reasons)
+            reasons = []
+        elif message.startswith("Skipping "):
+            yield _problem(_skipped_position(positions, message), message)
+
+
+def _skipped_position(positions: HostPositions, message: str) -> Position:
+    """Return the position of a group, or of a key in one, that Ansible skips."""
+    if found := re.search(r"key \((.*?)\) in group \((.*?)\)", message):
+        return positions.key(found[2], found[1])
+    found = re.search(r"Skipping '(.*?)'", message)
+    return positions.group(found[1] if found else "")
+
+
+def _unusable(file: Path, reasons: list[BaseException]) -> Problem:
+    yaml = file.suffix in {".yml", ".yaml", ".json"}
+    mine = [reason for reason in reasons if f"'{'yaml' if yaml else 'ini'}'" in _origin(reason)]
+    for reason in mine or reasons:
+        at = error_position(reason)
+        return _problem(at or Position(str(file)), error_text(reason))
+    return _problem(Position(str(file)), "the file is not an inventory")
+
+
+def _origin(reason: BaseException) -> str:
+    return str(getattr(reason, "obj", ""))
+
+
+def _problem(at: Position, reason: str) -> Problem:
+    return Problem(
+        at,
+        Path(at.file).name,
+        f"Ansible cannot use this: {_TYPE.sub(lambda found: found[1].lower(), reason)}",
+        "write groups with hosts, children and vars",
+        "inventory",
+    )

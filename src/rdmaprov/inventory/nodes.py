@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rdmaprov.inventory import host_values, names
-from rdmaprov.inventory.locator import HostPlaces, Locator
+from rdmaprov.inventory.host_values import HostPlaces, Locator
 from rdmaprov.inventory.model import Node
 from rdmaprov.inventory.resolve import ResolveError, Variables
 from rdmaprov.inventory.schema import Schema
