@@ -25,7 +25,7 @@ from tests.roles.sim_node import SimNode
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.lab.ib_daemons import SubnetDaemons
+from rdmaprov.lab.ib_subnet import SubnetDaemons
 
 pytestmark = pytest.mark.skipif(
     any(shutil.which(each, path="/usr/sbin:/usr/bin") is None for each in ("ibsim", "opensm")),
