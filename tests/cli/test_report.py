@@ -12,7 +12,7 @@ from tests.report import gate_runs, runs
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.report import write
-from rdmaprov.report.page import html
+from rdmaprov.report.write import html
 
 ODD = "<script>alert(1)</script>"
 WHOLE = "20260302-091200-validate"

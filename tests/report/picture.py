@@ -16,7 +16,7 @@ from typing import Any, cast
 from PIL import Image
 from tests.report import gate_runs
 
-from rdmaprov.report.page import html
+from rdmaprov.report.write import html
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs/report.webp"
 WIDTH, HEIGHT = 1280, 1728  # down to the end of the first plot

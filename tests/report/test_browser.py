@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.report import gate_runs, runs
 from tests.report.chromium import WIDE, chromium, require_readable, show, texts
 
-from rdmaprov.report.page import html
+from rdmaprov.report.write import html
 
 pytestmark = pytest.mark.browser
 

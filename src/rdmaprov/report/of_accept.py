@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rdmaprov.report import bandwidth, pairs, paths, ranks, samples, scaling, training
+from rdmaprov.report import bandwidth, pairs, paths, ranks, samples, training
 from rdmaprov.report.issues import Message, Scope, grid, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
 from rdmaprov.words import duration, quantity
@@ -117,7 +117,7 @@ def _cell(proven: list[bool], measured: bool) -> Cell:
 
 def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
     yield from paths.plots(data)
-    yield from scaling.plots(data)
+    yield from bandwidth.plots_by_nodes(data)
     for make in (bandwidth.plot, pairs.plot, samples.plot, ranks.plot):
         found = make(data)
         if found is not None:

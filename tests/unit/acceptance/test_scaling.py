@@ -21,7 +21,7 @@ from rdmaprov.acceptance.stages import scaling_view
 from rdmaprov.acceptance.stages.scaling import run_scaling
 from rdmaprov.acceptance.stages.scaling_view import findings
 from rdmaprov.isolation.scaling import KneeCause, ScalePoint, SetRate, judge_curve
-from rdmaprov.report import of_accept, scaling
+from rdmaprov.report import bandwidth, of_accept
 
 ONLY = ("state", "preflight", "scaling")
 GIB = 1 << 30
@@ -237,8 +237,8 @@ def test_the_page_shows_the_curve_and_names_the_knee():
     data = {**gate_runs.accepted(8), "scaling": runs.plain(done.result.details["scaling"])}
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     Draft202012Validator(schema).validate(data)
-    [plot] = scaling.plots(data)
+    [plot] = bandwidth.plots_by_nodes(data)
     assert next(of_accept._plots(data)).name == plot.name
     assert plot.words.startswith("Knee at 4 nodes")
     assert [row[0] for row in plot.table.rows] == ["2", "4", "8"]
-    assert list(scaling.plots(gate_runs.accepted(4))) == []
+    assert list(bandwidth.plots_by_nodes(gate_runs.accepted(4))) == []

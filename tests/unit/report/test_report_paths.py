@@ -16,8 +16,8 @@ from rdmaprov.perftest.matchings import few_matchings
 from rdmaprov.perftest.matrix import PathMatrix
 from rdmaprov.perftest.model import PathResult
 from rdmaprov.report import of_accept, paths
-from rdmaprov.report.page import html
 from rdmaprov.report.paths import MOST_NODES, blocks_of
+from rdmaprov.report.write import html
 
 SCHEMA = Path(__file__).parents[3] / "docs/results.schema.json"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rdmaprov.history import read_run
-from rdmaprov.report import page
+from rdmaprov.report import write
 from rdmaprov.runs.results import VERBS
 
 
 def test_each_reader_knows_each_verb_that_keeps_a_run():
-    assert set(page._VIEWS) == set(read_run._VERBS) == set(VERBS)
+    assert set(write._VIEWS) == set(read_run._VERBS) == set(VERBS)

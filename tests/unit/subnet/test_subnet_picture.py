@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 from tests.unit.helpers.subnet_texts import Texts
 
-from rdmaprov.report.subnet_picture import MOST_COLUMNS, MOST_ROWS, draw, matrix_of, plots
+from rdmaprov.report.of_subnet import MOST_COLUMNS, MOST_ROWS, draw, matrix_of, plots
 from rdmaprov.site_subnet.result import level_loads
 
 
