@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding, exit_code
@@ -16,8 +17,6 @@ from rdmaprov.subnet.check_cables import (
     trunk_problems,
 )
 from rdmaprov.subnet.check_errors import error_problems, rate_problems
-from rdmaprov.subnet.check_gaps import gap_problems
-from rdmaprov.subnet.check_managers import manager_problems, saved_manager_problems
 from rdmaprov.subnet.check_routes import (
     balance_problems,
     is_tree,
@@ -26,10 +25,11 @@ from rdmaprov.subnet.check_routes import (
     lost_share,
 )
 from rdmaprov.subnet.credit_loops import credit_loops
-from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop, build
+from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop, build, by_host
 from rdmaprov.subnet.loads import PATTERNS, Imbalance, Load, Loads, rails
-from rdmaprov.subnet.model import Manager, Subnet
-from rdmaprov.subnet.problem import unknown
+from rdmaprov.subnet.model import Kind, Manager, Subnet
+from rdmaprov.subnet.names import Series, series
+from rdmaprov.subnet.problem import unknown, wrong
 from rdmaprov.subnet.routes import Routes
 
 
@@ -146,3 +146,137 @@ def _loads(loads: Loads, routes: Routes) -> dict[str, Load]:
         for name, pattern in PATTERNS.items()
     }
     return {**by_pattern, "all_to_all": loads.of_all_to_all()}
+
+
+_MOST_ABSENT = 4  # of neighbours in a row; our choice, more are another row of names
+# For each number of a series: the name, and on which switch and port it is, by device or leaf.
+_Places = dict[int, tuple[str, dict[object, tuple[int, int]]]]
+
+
+def gap_problems(fabric: SubnetGraph) -> Iterator[Finding]:
+    """Yield hosts and switches that a series of names lacks, where free ports lack them, too.
+
+    A gap in names alone is no evidence: numbers are left out for many reasons.
+    """
+    used = [set(own) for own in fabric.by_port]
+    for hca in fabric.hcas:
+        used[hca.switch].add(hca.port)
+    for kind, rows in (("host", _hosts(fabric)), ("switch", _spines(fabric))):
+        for row in rows:
+            for absent, beside in _absent(row.places, used):
+                name = row.series.name(absent, row.width)
+                text = f"{kind} {name} is missing: between the ports of {beside} are free ones"
+                yield wrong("subnet.missing", name, None, text)
+
+
+@dataclass
+class _Row:
+    """The nodes of one series of names: each number's places, and the width of the numbers."""
+
+    series: Series
+    places: _Places
+    width: int = 1
+
+
+def _rows(named: Iterator[tuple[str, dict[object, tuple[int, int]]]]) -> list[_Row]:
+    rows: dict[Series, _Row] = {}
+    for name, places in named:
+        if found := series(name):
+            row = rows.setdefault(found[0], _Row(found[0], {}))
+            row.places[found[1]] = (name, places)
+            row.width = max(row.width, found[2])
+    return list(rows.values())
+
+
+def _hosts(fabric: SubnetGraph) -> list[_Row]:
+    return _rows(
+        (host, {device: (hca.switch, hca.port) for device, hca in own.items()})
+        for host, own in by_host(fabric).items()
+    )
+
+
+def _spines(fabric: SubnetGraph) -> list[_Row]:
+    """Return for each switch above others on which port each of these has it: the first of many."""
+    return _rows(
+        (end.name, _below(fabric, switch))
+        for switch, end in enumerate(fabric.switches)
+        if fabric.levels[switch]
+    )
+
+
+def _below(fabric: SubnetGraph, switch: int) -> dict[object, tuple[int, int]]:
+    ports: dict[object, tuple[int, int]] = {}
+    for hop in sorted(fabric.by_port[switch].values(), key=lambda hop: hop.target_port):
+        if fabric.levels[hop.target] < fabric.levels[switch]:
+            ports.setdefault(hop.target, (hop.target, hop.target_port))
+    return ports
+
+
+def _absent(places: _Places, used: list[set[int]]) -> Iterator[tuple[int, str]]:
+    """Yield the numbers that are missing, with their neighbours."""
+    numbers = sorted(places)
+    for low, high in pairwise(numbers):
+        (before, below), (after, above) = places[low], places[high]
+        absent = high - low - 1
+        shared = below.keys() & above.keys()
+        if not 1 <= absent <= _MOST_ABSENT or not shared:
+            continue
+        if all(_has_room(below[each], above[each], absent, used) for each in shared):
+            for number in range(low + 1, high):
+                yield number, f"{before} and {after}"
+
+
+def _has_room(
+    low: tuple[int, int], high: tuple[int, int], absent: int, used: list[set[int]]
+) -> bool:
+    """Return whether two ports of one switch have as many free ports between them, at least."""
+    if low[0] != high[0]:
+        return False
+    first, last = sorted((low[1], high[1]))
+    return sum(port not in used[low[0]] for port in range(first + 1, last)) >= absent
+
+
+def manager_problems(subnet: Subnet) -> Iterator[Finding]:
+    """Yield a problem unless exactly one manager is the master."""
+    masters = sorted(
+        {each.guid: each for each in subnet.managers if each.state == "MASTER"}.items()
+    )
+    if len(masters) > 1:
+        where = ", ".join(f"LID {each.lid} ({guid:#018x})" for guid, each in masters)
+        yield wrong("subnet.manager", "subnet manager", None, f"{len(masters)} masters: {where}")
+    elif not masters and subnet.managers:
+        other = subnet.managers[0]
+        yield wrong(
+            "subnet.manager",
+            "subnet manager",
+            None,
+            f"no master: the manager at LID {other.lid} is in state {other.state}",
+        )
+    elif not masters and subnet.manager_failed:
+        yield wrong(
+            "subnet.manager", "subnet manager", None, f"no manager answers: {subnet.manager_failed}"
+        )
+
+
+def saved_manager_problems(subnet: Subnet) -> Iterator[Finding]:
+    """Yield managers of saved texts that are on no port, or known to the master and silent."""
+    answered = {each.lid for each in subnet.managers}
+    for lid in subnet.known_managers or ():
+        if answered and lid not in answered:
+            text = f"the master knows a manager at LID {lid}, of which sminfo.txt says nothing"
+            yield unknown("subnet manager", text)
+    ends = [end for cable in subnet.discovery.cables for end in (cable.near, cable.far)]
+    if not ends or subnet.discovery.is_cut:
+        return
+    ends += subnet.discovery.free
+    guids = {end.guid for end in ends}
+    names = {end.lid: end for end in ends if end.lid}
+    for each in {manager.guid: manager for manager in subnet.managers}.values():
+        owner = names.get(each.lid)
+        # The GUID of a switch's port 0 need not be that of its node.
+        if each.guid in guids or (owner is not None and owner.kind is Kind.SWITCH):
+            continue
+        whose = f"; LID {each.lid} is that of {owner.name}" if owner is not None else ""
+        text = f"the manager at LID {each.lid} (GUID {each.guid:#018x}, {each.state}) is on no port"
+        at = f" of this fabric{whose}: texts of different fabrics or times?"
+        yield unknown("subnet manager", text + at)
