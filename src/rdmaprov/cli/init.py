@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from rdmaprov.cli import answers
 from rdmaprov.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,9 +28,58 @@ REFERENCES = {
 _OF_ONE_KIND = {"subnet": "roce", "partition_keys": "infiniband"}
 # What an answer is checked with before the others are known.
 _NEUTRAL = {"kind": "roce", "nodes": "node1", "rails": "ens1", "gbps": 400, "gpus": 0}
+_REFUSED, _ASKING, _READING = (f"{__name__}.{word}" for word in ("refused", "asking", "reading"))
+_GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.PROMPT)
 
 
-class _Asked(answers.AskedOption):
+class AskedOption(click.Option):
+    """An option that is asked for if it has a prompt and is not given.
+
+    On a terminal, a wrong answer is asked for again at once. Elsewhere each question takes one line
+    of standard input, and all answers that are wrong or missing are refused together at the end.
+    """
+
+    def prompt_for_value(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's interface
+        """Return the answer; nothing if the command is refused already."""
+        if not sys.stdin.isatty():
+            return self._read_line(ctx)
+        if is_refused(ctx):
+            return None
+        ctx.meta[_ASKING] = True
+        try:
+            return super().prompt_for_value(ctx)
+        finally:
+            ctx.meta[_ASKING] = False
+
+    def _read_line(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's interface
+        """Return the next line of standard input, or the default; refuse if there is neither."""
+        has_default = isinstance(self.default, str)
+        if has_default and not ctx.meta.get(_READING):
+            return self.default  # no other answer comes from there
+        ctx.meta[_READING] = True
+        default = self.default if has_default else ""
+        try:
+            text = click.prompt(str(self.prompt), default=default, show_default=has_default)
+        except click.Abort as error:
+            if not isinstance(error.__context__, EOFError):
+                raise
+            text = default
+        if not text:
+            refuse(ctx, self, "no answer")
+        return text or None
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:  # noqa: ANN401 - click's interface
+        """Return the value in its type; nothing if it is refused."""
+        try:
+            return super().process_value(ctx, value)
+        except click.BadParameter as error:
+            if ctx.meta.get(_ASKING) or ctx.resilient_parsing:
+                raise
+            refuse(ctx, self, error.message.rstrip("."))
+            return None
+
+
+class _Asked(AskedOption):
     """An option that is asked for, unless a site is copied."""
 
     def prompt_for_value(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's interface
@@ -48,7 +99,7 @@ def _answered(context: click.Context) -> dict[str, str | int]:
 def _new_directory(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
     """Refuse a directory with files, before anything is asked."""
     if value.exists() and (not value.is_dir() or any(value.iterdir())):
-        answers.refuse(context, parameter, f"{value} exists and is not empty")
+        refuse(context, parameter, f"{value} exists and is not empty")
     return value
 
 
@@ -156,7 +207,7 @@ def init(
     The new site passes `rdmaprov check`. Existing files are never overwritten. With --from, copy a
     reference site instead and ask nothing.
     """
-    answers.require_answers(context)
+    require_answers(context)
     if source is not None:
         written, then = _copy(directory, source, given), REFERENCES[source].format(directory)
     else:
@@ -229,3 +280,42 @@ def _write(directory: Path, facts: Facts) -> tuple[list[Path], list[Problem]]:
         raise UsageError(message, "See: rdmaprov init --help")
     written = _written(directory, starter.texts(facts))
     return written, contract.problems(load_site(directory))
+
+
+def refuse(context: click.Context, parameter: click.Parameter, why: str) -> None:
+    """Note what is wrong with a parameter; `require_answers` tells it."""
+    context.meta.setdefault(_REFUSED, {}).setdefault(parameter.name, why)
+
+
+def is_refused(context: click.Context) -> bool:
+    """Return whether a parameter is wrong."""
+    return bool(context.meta.get(_REFUSED))
+
+
+def require_answers(context: click.Context) -> None:
+    """Tell all that is wrong, and the command line that has the right answers already.
+
+    Raises:
+        UsageError: something is wrong.
+    """
+    refused: dict[str, str] = context.meta.get(_REFUSED, {})
+    if not refused:
+        return
+    labels = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    texts = [f"{labels[name]}: {why}" for name, why in refused.items()]
+    again = " ".join([context.command_path, *_corrected(context, refused)])
+    raise UsageError("; ".join(texts), f"Run: {again}")
+
+
+def _corrected(context: click.Context, refused: dict[str, str]) -> Iterator[str]:
+    """Yield the words of a command line, with names in place of what is wrong."""
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        value = context.params.get(name)
+        if name in refused:
+            word = name.upper()
+        elif context.get_parameter_source(name) in _GIVEN and value is not None:
+            word = shlex.quote(str(value))
+        else:
+            continue
+        yield word if isinstance(parameter, click.Argument) else f"{parameter.opts[0]} {word}"

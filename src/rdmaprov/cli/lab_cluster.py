@@ -8,7 +8,9 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +19,15 @@ import click
 from rdmaprov.cli.lab_shared import at_work, complete_shape, node_argument, say
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import UnreachableError
-from rdmaprov.lab import model, patience, shapes
+from rdmaprov.lab import model, patience, shapes, site, ssh
 from rdmaprov.lab.accel import Accel
+from rdmaprov.lab.faults import Fault
 from rdmaprov.lab.image import Recipe
 from rdmaprov.lab.model import Lab
+from rdmaprov.lab.patience import Speed
 from rdmaprov.lab.request import LabRequest
+from rdmaprov.lab.shapes import Shape
+from rdmaprov.lab.virtual_machines import State
 from rdmaprov.resources import data_dir
 
 if TYPE_CHECKING:
@@ -83,7 +89,6 @@ def up(
 
     Run it again to start nodes that are down; nothing else changes.
     """
-    from rdmaprov.cli import lab_view
     from rdmaprov.lab.virtual_machines import State
 
     for option, value, allowed, unit in (
@@ -99,16 +104,14 @@ def up(
     shapes.of_nodes(shape, count)
     with at_work(cluster, "starting", count) as working:
         made = working.up(LabRequest(nodes, rails, suite, memory, chosen, site, shape))
-    lab_view.table(made, [State.UP] * len(made.nodes))
+    table(made, [State.UP] * len(made.nodes))
     click.echo(f"site: {_short(made.site)}   shell: rdmaprov lab ssh {made.nodes[0].name}")
 
 
 @click.command("shapes", short_help="List the shapes of nodes.")
 def shapes_() -> None:
     """List the shapes that `rdmaprov lab up --shape NAME` makes nodes of."""
-    from rdmaprov.cli import lab_view
-
-    lab_view.shape_list(shapes.catalogue().values())
+    shape_list(shapes.catalogue().values())
 
 
 @click.command(short_help="Show the nodes and the saved states.")
@@ -120,21 +123,15 @@ def status(cluster: Cluster, as_json: bool) -> None:
     Booting: the machine runs and ssh does not answer. Paused: a save or restore is running, or
     was interrupted; `rdmaprov lab up` resumes the node.
     """
-    from rdmaprov.cli import lab_view
-
     made = Lab.load(cluster.layout.state)
     states = cluster.states(made) if made is not None else []
     if as_json:
-        click.echo(
-            json.dumps(
-                lab_view.document(made, states, patience.read(cluster.layout.root)), indent=2
-            )
-        )
+        click.echo(json.dumps(document(made, states, patience.read(cluster.layout.root)), indent=2))
     elif made is None:
         click.echo("There is no lab. Run: rdmaprov lab up")
     else:
-        lab_view.table(made, states)
-        lab_view.saved_states(made)
+        table(made, states)
+        saved_states(made)
 
 
 @click.command("ssh", short_help="Open a shell on a node, or run a command there.")
@@ -183,3 +180,84 @@ def down(cluster: Cluster, purge: bool) -> None:
     with cluster.layout.lock():
         existed = cluster.down(purge=purge)
     say("the lab is deleted" if existed else "there is no lab")
+
+
+LINE_WIDTH = 100
+INDENT = "    "
+_STYLE = {State.UP: "green", State.BOOTING: "yellow", State.PAUSED: "yellow", State.DOWN: "red"}
+
+
+def table(lab: Lab, states: Sequence[State]) -> None:
+    """Print the nodes, one line for each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = Table(box=None, pad_edge=False)
+    for heading in ("node", "state", "ssh", "rails (RDMA device: netdev)"):
+        rows.add_column(heading, no_wrap=heading != "rails (RDMA device: netdev)")
+    for node, state in zip(lab.nodes, states, strict=True):
+        rails = "  ".join(f"{rail.rdma}: {rail.netdev or '?'}" for rail in node.rails)
+        rows.add_row(
+            node.name, f"[{_STYLE[state]}]{state}[/]", f"{ssh.ADDRESS} port {node.port}", rails
+        )
+    Console().print(rows)
+
+
+def saved_states(lab: Lab) -> None:
+    """Print the saved states, one line for each, with the time of this machine's zone."""
+    for state in lab.saved:
+        saved_at = datetime.fromisoformat(state.saved_at).astimezone()
+        nodes = ", ".join(state.nodes)
+        click.echo(f"saved state {state.name}: {nodes}, {saved_at:%Y-%m-%d %H:%M:%S}")
+
+
+def document(lab: Lab | None, states: Sequence[State], speed: Speed | None) -> dict[str, object]:
+    """Return what `lab status --json` prints; no nodes if there is no lab."""
+    if lab is None:
+        return {"nodes": [], "saved": []}
+    kinds = shapes.of_nodes(lab.shape, len(lab.nodes))
+    nodes = [
+        {
+            "name": node.name,
+            "state": str(state),
+            "address": ssh.ADDRESS,
+            "port": node.port,
+            "rails": [
+                {
+                    "rail": rail.number,
+                    "rdma": rail.rdma,
+                    "netdev": rail.netdev,
+                    "mac": rail.mac,
+                    "address": entry.get("address"),
+                }
+                for rail, entry in zip(node.rails, site.rails(shape, number, node), strict=True)
+            ],
+        }
+        for number, (node, state, shape) in enumerate(
+            zip(lab.nodes, states, kinds, strict=True), start=1
+        )
+    ]
+    settings: dict[str, object] = {
+        "suite": lab.suite,
+        "accel": str(lab.accel),
+        "memory_mib": lab.memory_mib,
+        "shape": lab.shape,
+        "patience": speed.patience if speed else 1.0,
+        "speed": asdict(speed) if speed else None,
+    }
+    saved = [asdict(state) for state in lab.saved]
+    return {**settings, "site": lab.site, "nodes": nodes, "saved": saved}
+
+
+def faults(catalogue: Iterable[Fault]) -> None:
+    """Print the catalogue: name, effect and its end, what the fault stands for."""
+    for fault in catalogue:
+        click.secho(fault.name, bold=True)
+        for text in (f"{fault.title} (until {fault.until}).", fault.stands_for):
+            click.echo(click.wrap_text(text, LINE_WIDTH, INDENT, INDENT))
+
+
+def shape_list(catalogue: Iterable[Shape]) -> None:
+    """Print the shapes, one line for each."""
+    for shape in catalogue:
+        click.echo(f"{shape.name}: {shape.title}")

@@ -91,11 +91,11 @@ def restore(cluster: Cluster, name: str, nodes: Sequence[str]) -> None:
 @click.pass_obj
 def fault(cluster: Cluster, node: str | None, name: str | None, rail: int, as_list: bool) -> None:
     """Inject the fault NAME into NODE. `rdmaprov lab heal NODE` removes it."""
-    from rdmaprov.cli import lab_view
+    from rdmaprov.cli import lab_cluster
     from rdmaprov.lab import faults
 
     if as_list:
-        lab_view.faults(faults.catalogue().values())
+        lab_cluster.faults(faults.catalogue().values())
         return
     if node is None or name is None:
         raise click.UsageError("name a node and a fault", ctx=click.get_current_context())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.scheduler.test_scheduler_service import IDLE, Time
 
-from rdmaprov.cli.apply_rolling import PROOFS, roll
+from rdmaprov.cli.apply_run import PROOFS, roll
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
 from rdmaprov.replace.journal import Journal

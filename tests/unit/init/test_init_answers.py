@@ -18,7 +18,7 @@ from rdmaprov.inventory import load_site
 
 def terminal(monkeypatch: pytest.MonkeyPatch, is_one: bool) -> None:
     stdin = SimpleNamespace(isatty=lambda: is_one)
-    monkeypatch.setattr("rdmaprov.cli.answers.sys", SimpleNamespace(stdin=stdin))
+    monkeypatch.setattr("rdmaprov.cli.init.sys", SimpleNamespace(stdin=stdin))
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[str, str]:
