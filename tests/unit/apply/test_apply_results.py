@@ -1,15 +1,44 @@
-"""Events of real runs become results, text and an exit code."""
+"""Events of real runs become results, text, why a node failed, and an exit code."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
-from tests.unit.helpers.apply_events import events, results_of, run, shown
 
 from rdmaprov.apply import summary
-from rdmaprov.apply.events import NodeEvent, RolePlan, Survey, parse_event
+from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey, parse_event
 from rdmaprov.apply.progress import event_line
-from rdmaprov.apply.results import NodeResult, NodeState, next_result, role_states
+from rdmaprov.apply.results import NodeResult, NodeState, Results, next_result, role_states
 from rdmaprov.exit_codes import ExitCode
+
+EVENTS = Path(__file__).parents[2] / "fixtures" / "ansible_events"
+
+
+def events(name):
+    return [json.loads(line) for line in (EVENTS / f"{name}.jsonl").read_text().splitlines()]
+
+
+def run(name, *, applies=True, until=None):
+    results = Results(("node1", "node2", "node3"), applies=applies)
+    for raw in events(name)[:until]:
+        event = parse_event(raw)
+        if event is not None:
+            results.record(event)
+    return results
+
+
+def shown(lines):
+    return "\n".join(line.text for line in lines)
+
+
+def results_of(*nodes, interrupted=False):
+    results = Results((), applies=True)
+    results.nodes = {node.name: node for node in nodes}
+    results.interrupted = interrupted
+    return results
+
 
 REFUSED = "ssh: connect to host 127.0.0.1 port 1: Connection refused"
 
@@ -198,3 +227,72 @@ def test_role_that_waits_is_pending():
     survey = Survey({"ofed": RolePlan(), "mlx5": waits}, ("ofed", "mlx5"))
     text = shown(summary.plan_lines(results_of(NodeResult("n", before=survey)), diffs=False))
     assert "mlx5\n  n: waits for an earlier role: there is no /sys/module/mlx5_core\n" in text
+
+
+def test_failure_is_named_with_task_and_reason():
+    results = run("failed")
+    text = shown(summary.apply_lines(results))
+    assert (
+        "  node1: mtu: Set the MTU of the rails: /etc/systemd/network/20-rdmaprov-ens1.network.d/"
+        "rdmaprov-mtu.conf cannot be written: Operation not permitted\n"
+    ) in text
+    assert "not started; the run stopped after failures\n  node3\n" in text
+    assert results.exit_code() == ExitCode.FAILED
+
+
+def test_setting_that_is_still_wrong_after_the_run_is_the_failure_s_reason():
+    left = Change("running", "ens1", "MTU", "1500", "9000")
+    event = {
+        "event": "runner_on_failed",
+        "event_data": {
+            "host": "n",
+            "task": "Read what the node is now",
+            "resolved_action": "rdmaprov.node.survey",
+            "res": {
+                "roles": {"mtu": {"changes": [vars(left)], "diff": [], "reboot": []}},
+                "pending": ["mtu"],
+                "problems": [],
+            },
+        },
+    }
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message == (
+        "still different from the site after apply: mtu: ens1 MTU (running) is 1500, expected 9000"
+    )
+
+
+def test_censored_result_says_no_more_than_that():
+    event = {
+        "event": "runner_on_failed",
+        "event_data": {"host": "n", "task": "t", "res": {"censored": "hidden by no_log"}},
+    }
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message == "hidden by no_log"
+
+
+def test_text_of_a_node_cannot_move_the_cursor():
+    broken = NodeResult("n", True, failed="t", problem="\x1b[2Jgone\nnode9: fine")
+    text = shown(summary.apply_lines(results_of(broken)))
+    assert "\x1b" not in text
+    assert "\n  n: t: \\x1b[2Jgone\\nnode9: fine\n" in text
+
+
+def test_full_disk_is_named_though_no_module_could_start():
+    event = {
+        "event": "runner_on_failed",
+        "event_data": {
+            "host": "n",
+            "task": "Read what the node is",
+            "res": {
+                "msg": "Module result deserialization failed: No start of json char found",
+                "module_stderr": "Traceback (most recent call last):\nFileNotFoundError: [Errno 2] "
+                "No usable temporary directory found in ['/tmp', '/var/tmp', '/usr/tmp', '/root']",
+            },
+        },
+    }
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message.startswith("No space left on device")
+    assert "df -h" in parsed.message
