@@ -1,10 +1,13 @@
-"""Verdicts of the floor, likely causes, and a site's own floor."""
+"""Verdicts of the floor, inside a node too, ceilings, and a site's own floor."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 from tests.unit.helpers.floors import H100, causes, verdict
 
+from rdmaprov.bandwidth import ceiling, gpus
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric, parse_slot
 from rdmaprov.bandwidth.floor import derive, judge
 from rdmaprov.bandwidth.floor_model import FloorVerdict
@@ -173,3 +176,151 @@ def test_the_reason_of_a_lowered_floor_is_told_each_time():
 def test_a_floor_above_the_ceiling_is_refused():
     with pytest.raises(FabricError, match="must be from 0 to the ceiling"):
         derive(H100, site_floor_gb_s=3200)
+
+
+def edges_of_the_busiest(count):
+    """Return the most edges that a node has in two binary trees, the second shifted or mirrored."""
+
+    def tree(numbers):
+        edges = []
+        for child in range(1, count):
+            low = child & -child
+            parent = (child ^ low) | (low << 1)
+            edges.append((child, parent if parent < count else child ^ low))
+        return [(numbers[a], numbers[b]) for a, b in edges]
+
+    straight = list(range(count))
+    other = straight[::-1] if count % 2 == 0 else [*straight[1:], 0]
+    ends = list(itertools.chain(*tree(straight), *tree(other)))
+    return max(ends.count(node) for node in straight)
+
+
+@pytest.mark.parametrize("count", [2, 3, *range(4, 40), 127, 128])
+def test_tree_links_are_those_of_the_trees_themselves(count):
+    assert ceiling.tree_links(count) == edges_of_the_busiest(count)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "most"), [(2, 400 * 15 / 8), (3, 400 * 4 / 3 * 23 / 24), (4, 400 * 31 / 32)]
+)
+def test_a_tree_beats_a_ring_on_two_and_three_nodes_only(nodes, most):
+    assert ceiling.max_gb_s(Fabric(nodes, 8, 8, 400), "tree") == pytest.approx(most)
+
+
+def test_a_ring_reaches_the_sum_of_the_rails():
+    assert ceiling.max_gb_s(H100, "ring") == pytest.approx(400)
+
+
+def test_sharp_nearly_doubles_a_ring_at_any_size():
+    assert ceiling.max_gb_s(Fabric(1024, 8, 8, 400), "sharp") == pytest.approx(800, rel=1e-3)
+
+
+def test_one_gpu_cannot_fill_four_rails():
+    assert ceiling.ring_gb_s(Fabric(2, 1, 4, 400)) == pytest.approx(57.6, abs=0.1)
+
+
+def test_a_slot_limits_the_rail_in_it():
+    at_gen4 = ceiling.ring_gb_s(Fabric(2, 8, 8, 400, pcie=parse_slot("4x16")))
+    assert at_gen4 == pytest.approx(8 * 28.8, abs=0.5)
+
+
+def test_oversubscription_lowers_the_floor_and_not_what_is_possible():
+    blocking = derive(Fabric(16, 8, 8, 400, oversubscription=2))
+    assert blocking.ceiling_gb_s == 200
+    assert blocking.floor_gb_s == pytest.approx(derive(H100).floor_gb_s / 2, rel=0.02)
+    assert blocking.most_gb_s == derive(H100).most_gb_s
+
+
+@pytest.mark.parametrize(
+    ("name", "slot", "least", "most"),
+    [
+        ("NVIDIA H100 80GB HBM3", "5x16", 370, 480),
+        ("NVIDIA H800", "5x16", 160, 215),
+        ("NVIDIA A100-SXM4-80GB", "4x16", 208, 300),
+        ("NVIDIA GB200", "5x16", 840, 900),
+        ("NVIDIA GeForce RTX 5090", "5x16", 20, 28),
+        ("NVIDIA H100 PCIe", "5x16", 20, 50),
+        ("NVIDIA A100-PCIE-40GB", "4x16", 10, 20),
+    ],
+)
+def test_a_gpu_s_name_limits_what_a_node_reaches_alone(name, slot, least, most):
+    found = gpus.intra_node([name], parse_slot(slot))
+    assert found is not None
+    assert least <= found.gb_s <= most
+
+
+def test_an_unknown_gpu_limits_nothing():
+    assert gpus.intra_node(["Something 9000"], parse_slot("5x16")) is None
+
+
+def test_the_weakest_gpu_counts():
+    names = ["NVIDIA H100 80GB HBM3", "NVIDIA H800"]
+    assert gpus.intra_node(names, parse_slot("5x16")) == gpus.IntraNode(215, "nvls")
+
+
+@pytest.mark.parametrize(
+    ("inside", "healthy"), [(215, 160), (28, 24), (20, 17)], ids=["H800", "RTX 5090", "A100 pairs"]
+)
+@pytest.mark.parametrize("nodes", [2, 16, 64])
+def test_a_fleet_is_not_asked_for_more_than_a_node_reaches_alone(nodes, inside, healthy):
+    """On 8 × 400G, NVLink or PCIe inside the nodes is what limits."""
+    fleet = Fabric(nodes, 8, 8, 400, intra_node_gb_s=inside)
+    without = Fabric(nodes, 8, 8, 400)
+    assert verdict(without, healthy) == FloorVerdict.SLOW
+    assert verdict(fleet, healthy) == FloorVerdict.HEALTHY
+    assert verdict(fleet, inside / 3) == FloorVerdict.SLOW
+
+
+def test_one_gpu_in_a_node_is_not_limited_by_others_in_it():
+    alone = Fabric(2, 1, 4, 400, intra_node_gb_s=27, intra_node_by="ring")
+    assert derive(alone).floor_gb_s == pytest.approx(derive(Fabric(2, 1, 4, 400)).floor_gb_s)
+
+
+@pytest.mark.parametrize(
+    ("measured", "ids"),
+    [
+        (50, ["rails-instead", "pcie-instead", "nvlink-part"]),
+        (90, ["rails-instead", "pcie-instead", "nvlink-part"]),
+        (500, ["nvlink-part"]),
+    ],
+)
+def test_two_trays_of_a_rack_that_fall_back_are_told_so(measured, ids):
+    trays = Fabric(
+        2,
+        4,
+        4,
+        400,
+        nvlink_nodes=18,
+        intra_node_gb_s=846,
+        intra_node_by="nvls",
+        gpu_pcie=parse_slot("6x16"),
+    )
+    assert [cause.id for cause in judge(trays, derive(trays), measured).likely_causes] == ids
+
+
+def test_one_rack_is_judged_by_nvlink_and_no_rail_explains_it():
+    rack = Fabric(18, 4, 4, 400, nvlink_nodes=18, intra_node_gb_s=840)
+    assert verdict(rack, 846) == FloorVerdict.HEALTHY
+    slow = judge(rack, derive(rack), 300)
+    assert slow.verdict == FloorVerdict.SLOW
+    assert [cause.id for cause in slow.likely_causes] == ["nvlink-part"]
+
+
+def test_the_second_plane_of_a_rack_is_that_of_its_rails():
+    """With NCCL_MNNVL_ENABLE=0 the same nodes use their own rails."""
+    rails = Fabric(18, 4, 4, 400, nvlink_nodes=1, intra_node_gb_s=690)
+    assert derive(rails).ceiling_gb_s == 200
+    assert verdict(rails, 170) == FloorVerdict.HEALTHY
+    assert verdict(rails, 90) == FloorVerdict.SLOW
+
+
+def test_two_racks_use_the_rails_of_all_their_nodes():
+    racks = Fabric(36, 4, 4, 400, nvlink_nodes=18, intra_node_gb_s=846)
+    assert derive(racks).ceiling_gb_s == 846
+    assert verdict(racks, 820) == FloorVerdict.HEALTHY
+    assert verdict(racks, 300) == FloorVerdict.SLOW
+
+
+def test_a_rack_whose_nvlink_is_not_known_has_no_floor():
+    with pytest.raises(FabricError, match="18 nodes of one NVLink domain uses no rail"):
+        derive(Fabric(18, 4, 4, 400, nvlink_nodes=18))
