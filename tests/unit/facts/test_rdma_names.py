@@ -1,11 +1,14 @@
-"""Which RDMA names stay with their card, and which udev rules give one."""
+"""RDMA names that stay with their card, and what the kernel shows of a port in its subnet."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from rdmaprov.facts import rdma_names
+from rdmaprov.facts import CouldNotTell, rdma_names, subnet_port
 from rdmaprov.facts.text import Files
+from rdmaprov.node import rail_counters
 
 RULE = 'SUBSYSTEM=="infiniband", PROGRAM="rdma_rename %k NAME_FIXED {}"\n'
 
@@ -85,3 +88,75 @@ def test_names_by_place_need_the_rule_that_gives_them():
 def test_kernels_names_need_no_rule():
     assert rules().keeps("mlx5_0")
     assert not rules(usr_rdma=DISTRIBUTION).keeps("roce_rail0")
+
+
+PORT = "/sys/class/infiniband/mlx5_0/ports/1"
+TEXTS = {
+    f"{PORT}/lid": "0xb0\n",
+    f"{PORT}/sm_lid": "0x68\n",
+    f"{PORT}/gids/0": "fe80:0000:0000:0000:1070:fd03:00a4:1f36\n",
+    f"{PORT}/pkeys/0": "0xffff\n",
+    f"{PORT}/pkeys/1": "0x0000\n",
+    f"{PORT}/pkeys/10": "0x8001\n",
+}
+
+
+def test_port_has_its_place_in_the_subnet():
+    port = subnet_port.parse(Files(TEXTS, {}), "mlx5_0")
+    assert (port.lid, port.sm_lid) == (176, 104)
+    assert (port.prefix, port.guid) == (0xFE80000000000000, 0x1070FD0300A41F36)
+    assert port.pkeys == {0: 0xFFFF, 10: 0x8001}
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("lid", "176\n"),
+        ("lid", "0x12345\n"),
+        ("lid", "\n"),
+        ("sm_lid", "-1\n"),
+        ("gids/0", "fe80::1\n"),
+        ("gids/0", "fe80:0000:0000:0000\n"),
+        ("pkeys/1", "0x18001\n"),
+    ],
+)
+def test_odd_value_is_unknown(file: str, text: str):
+    with pytest.raises(CouldNotTell, match=file):
+        subnet_port.parse(Files({**TEXTS, f"{PORT}/{file}": text}, {}), "mlx5_0")
+
+
+@pytest.mark.parametrize("file", ["lid", "sm_lid", "gids/0"])
+def test_missing_value_is_unknown(file: str):
+    rest = {path: text for path, text in TEXTS.items() if path != f"{PORT}/{file}"}
+    with pytest.raises(CouldNotTell, match="does not exist"):
+        subnet_port.parse(Files(rest, {}), "mlx5_0")
+
+
+BYTES, PACKETS = re.compile(r"tx_prio\d_bytes"), re.compile(r"tx_prio\d_(bytes|packets)")
+COUNTS = {"hw": ("sent_pkts", "np_cnp_sent")}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Provide the patterns that a device's statistics were asked with."""
+    found = []
+    monkeypatch.setattr(rail_counters, "Ethtool", lambda _netdev, wanted: found.append(wanted))
+    return found
+
+
+@pytest.mark.parametrize(("counter", "wanted"), [("sent_pkts", PACKETS), ("np_cnp_sent", BYTES)])
+def test_packets_by_priority_are_read_where_rdma_is_counted_in_packets(
+    tmp_path, asked, counter, wanted
+):
+    port = tmp_path / "sys/class/infiniband/mlx5_0/ports/1"
+    for directory in ("hw_counters", "gid_attrs/ndevs"):
+        (port / directory).mkdir(parents=True)
+    (port / "gid_attrs/ndevs/0").write_text("ens1\n")
+    (port / "hw_counters" / counter).write_text("7\n")
+    (tmp_path / "sys/class/net/ens1").mkdir(parents=True)
+    rail = rail_counters.RailCounters(
+        {"netdev": "ens1", "pci": ""}, 0, COUNTS, {}, BYTES, str(tmp_path), PACKETS
+    )
+    assert asked == [wanted]
+    assert f"0/hw.{counter}" in dict(rail.fast)
+    rail.close()
