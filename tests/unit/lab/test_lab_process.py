@@ -1,9 +1,11 @@
-"""Programs that outlive their starter are started once, known again, and ended."""
+"""Programs that outlive their starter are ended; work side by side keeps its order."""
 
 from __future__ import annotations
 
+import _thread
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +13,7 @@ import pytest
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.lab.process import CommandError, Daemon, run
+from rdmaprov.lab.tools import in_parallel
 
 SLEEP = ["sleep", "60"]
 
@@ -100,3 +103,39 @@ def test_run_ends_a_program_that_takes_too_long():
 def test_run_of_a_program_that_is_not_there():
     with pytest.raises(CommandError, match="no-such-program is not installed"):
         run(["no-such-program"])
+
+
+def test_results_keep_the_order_of_the_items():
+    def work(number):
+        time.sleep(0.02 * (3 - number))
+        return number * 10
+
+    assert in_parallel(work, [0, 1, 2]) == [0, 10, 20]
+
+
+def test_nothing_to_do_is_done():
+    assert in_parallel(str, []) == []
+
+
+def test_error_comes_through_without_waiting_for_the_others():
+    never = threading.Event()
+
+    def work(number):
+        if number == 1:
+            raise ValueError("no such luck")
+        never.wait()
+
+    with pytest.raises(ValueError, match="no such luck"):
+        in_parallel(work, [0, 1])
+
+
+def test_interrupt_comes_through_while_all_are_busy():
+    never = threading.Event()
+
+    def work(number):
+        if number == 1:
+            _thread.interrupt_main()
+        never.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        in_parallel(work, [0, 1])

@@ -1,4 +1,4 @@
-"""The lab's hosts file is an inventory that Ansible reads, and nobody else's file is touched."""
+"""The lab's hosts file is an inventory for Ansible, and nobody else's files are touched."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rdmaprov.errors import UsageError
+from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.lab import site, ssh
 from rdmaprov.lab.accel import Accel
-from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.layout import Layout, default_cache, default_root
 from rdmaprov.lab.model import Lab, LabNode, LabRail, new_node
 from rdmaprov.lab.patience import QUIET_PROBE_S, Speed
 
@@ -94,3 +94,40 @@ def test_remove_takes_the_hosts_file_and_leaves_the_site(layout, lab):
 def test_description_is_the_same_after_saving(tmp_path, lab):
     lab.save(tmp_path / "lab.json")
     assert Lab.load(tmp_path / "lab.json") == lab
+
+
+def test_directory_with_foreign_files_is_refused(layout):
+    layout.root.mkdir()
+    (layout.root / "thesis.tex").write_text("mine")
+    with pytest.raises(UsageError, match="not a lab's"):
+        layout.claim()
+    assert not layout.release()
+    assert (layout.root / "thesis.tex").exists()
+
+
+def test_claimed_directory_is_removed_with_all_in_it(layout):
+    layout.claim()
+    layout.node("node1").mkdir(parents=True)
+    layout.claim()
+    assert layout.release()
+    assert not layout.root.exists()
+
+
+def test_release_twice_is_no_error(layout):
+    layout.claim()
+    layout.release()
+    assert not layout.release()
+
+
+def test_second_command_is_refused_while_the_first_holds_the_lock(layout):
+    with layout.lock(), pytest.raises(RdmaprovError, match="another command"), layout.lock():
+        pass
+    with layout.lock():
+        assert not layout.root.exists()
+
+
+def test_defaults_follow_the_xdg_directories(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert default_root() == tmp_path / "state/rdmaprov/lab"
+    assert default_cache() == tmp_path / "cache/rdmaprov/lab"
