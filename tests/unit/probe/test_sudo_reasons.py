@@ -1,7 +1,8 @@
-"""What sudo and the shell print when there is no sudo, or it refuses, is told as that."""
+"""The password of sudo, and what sudo and the shell print when there is none, or it refuses."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,11 @@ from tests.unit.helpers.local_node import here
 
 from rdmaprov.apply.events import parse_event
 from rdmaprov.discover import reach
+from rdmaprov.probe.errors import NodeUnreachable
+from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.reasons import reason, sudo_reason
+from rdmaprov.probe.sudo import PROMPT
+from rdmaprov.probe.target import Target
 
 PASSWORD = "sudo requires a password. Pass --ask-become-pass, or allow sudo without a password"
 MISSING = "sudo is not installed. Install it on the node, or log in as root"
@@ -111,3 +116,57 @@ def test_what_sudo_did_not_cause_is_not_told_as_sudo(printed: str):
 def test_missing_python_is_told_as_that():
     found = reason("sudo: python3: command not found\n", 1, here("gpu01"))
     assert found.text == "python3 was not found. Set ansible_python_interpreter for gpu01"
+
+
+# As sudo -S asks: its prompt on standard error, three tries, each one line of its input, byte by
+# byte. FREE is a sudo that asks nobody; ASKED has the tries.
+SUDO = """\
+import os, sys
+prompt, command = sys.argv[sys.argv.index("-p") + 1], sys.argv[sys.argv.index("-u") + 2 :]
+for _ in range(0 if os.environ.get("FREE") else 3):
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    line = b""
+    while not line.endswith(b"\\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            sys.exit("sudo: no password was provided")
+        line += byte
+    with open(os.environ["ASKED"], "ab") as tries:
+        tries.write(line)
+    if line == b"it is\\n":
+        os.execvp(command[0], command)
+    sys.stderr.write("Sorry, try again.\\n")
+if not os.environ.get("FREE"):
+    sys.exit("sudo: 3 incorrect password attempts")
+os.execvp(command[0], command)
+"""
+
+
+def behind_sudo(tmp_path, password, free=""):
+    """Return a node on which Python is started by a sudo that asks for "it is"."""
+    sudo = tmp_path / "sudo.py"
+    sudo.write_text(SUDO)
+    seen = f'echo "$0" >>{tmp_path}/argv; export ASKED={tmp_path}/asked FREE={free}; eval "$0"'
+    python = f"{sys.executable} {sudo} -S -p {PROMPT} -u root {sys.executable}"
+    return Target("n1", "", ("/bin/sh", "-c", seen), python, 10, sys.executable, password)
+
+
+@pytest.mark.parametrize("free", ["", "yes"])
+def test_password_of_sudo_is_given_when_it_asks(tmp_path, free):
+    target = behind_sudo(tmp_path, "it is", free)
+    probe = Probe({"n1": target})
+    answer = probe.run("n1", "cat; env; tr '\\0' ' ' </proc/$PPID/cmdline")
+    probe.close()
+    assert answer.rc == 0
+    assert "it is" not in answer.out + answer.err + repr(target) + (tmp_path / "argv").read_text()
+    assert (tmp_path / "asked").exists() is not bool(free)
+
+
+def test_wrong_password_is_tried_once(tmp_path):
+    probe = Probe({"n1": behind_sudo(tmp_path, "wrong")})
+    with pytest.raises(NodeUnreachable, match="n1: sudo rejects the password") as refused:
+        probe.run("n1", "true")
+    probe.close()
+    assert (tmp_path / "asked").read_text() == "wrong\n"
+    assert "wrong" not in str(refused.value)
