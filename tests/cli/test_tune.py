@@ -15,7 +15,7 @@ from tests.madeup.nodes import MadeUpNodes
 from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
-from tests.unit.tuner.test_tune_jobs import PAIRS, Faster
+from tests.unit.tuner.test_tuner import PAIRS, Faster
 
 from rdmaprov import cli
 from rdmaprov.cli import session, tune_run
