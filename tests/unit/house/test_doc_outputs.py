@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.unit.helpers.doc_outputs import output_of, shown_commands
+from tests.unit.helpers.doc_commands import FENCE
 from tests.unit.helpers.fleet_month import PAGE, FleetMonth, refreshed
+
+from rdmaprov import cli
+
+
+@dataclass(frozen=True)
+class ShownCommand:
+    """A command line of rdmaprov, and the lines that a page shows below it."""
+
+    line: str
+    output: str
+
+
+def shown_commands(text: str) -> Iterator[ShownCommand]:
+    """Yield the commands of fenced blocks with `$ `, in their order."""
+    for block in FENCE.findall(text):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            line, _, output = part.partition("\n")
+            if line.startswith("rdmaprov "):
+                yield ShownCommand(line, output)
+
+
+def output_of(line: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a command prints on standard output."""
+    cli.run(shlex.split(line)[1:])
+    return capsys.readouterr().out
+
 
 ROOT = Path(__file__).resolve().parents[3]
 SWITCHES = list(shown_commands((ROOT / "docs/switches.md").read_text()))
