@@ -1,9 +1,10 @@
-"""Texts say it in the words of docs/glossary.md: the worst old phrases do not come back."""
+"""Texts say it in the words of docs/glossary.md, and one class name has one meaning."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,34 @@ def test_docstrings_tell_arguments_by_nouns():
 @pytest.mark.parametrize("entry", ["command: it.", "plan: theirs.", "UsageError: they do not."])
 def test_argument_without_a_noun_is_found(entry):
     assert empty_entries(f'"""Return.\n\nArgs:\n    {entry}\n    to: the end.\n"""') == [entry]
+
+
+def definitions(name: str) -> list[Path]:
+    """Return the modules that define a class of this name."""
+    return [
+        path
+        for folder in ("src", "plugins", "validate")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(rf"^\s*class {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("Problem", "src/rdmaprov/problem.py"),
+        ("Finding", "src/rdmaprov/finding/finding.py"),
+        ("Judgement", "src/rdmaprov/bandwidth/floor_model.py"),
+    ],
+)
+def test_word_of_a_report_is_one_class(name: str, module: str):
+    assert definitions(name) == [ROOT / module]
+
+
+def test_class_of_the_controller_has_a_name_of_its_own():
+    names = Counter(
+        name
+        for path in (ROOT / "src" / "rdmaprov").rglob("*.py")
+        for name in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
