@@ -117,6 +117,14 @@ class World:
         return StepOutcome(ExitCode.FAILED, "broken")
 
 
+def made_with(journal, world, proofs=None, *, looks=True, clock=None, **options):
+    """Return a replacement of the world's node, whose look binds the machine to the journal."""
+    look = [Step("look", lambda _nodes: world.look(journal))] if looks else []
+    steps = (look, proofs or proofs_of(world))
+    clock = clock or Time().clock
+    return Replacement(("n1",), *steps, world, journal, wait_s=5, clock=clock, **options)
+
+
 class Replacing(RuleBasedStateMachine):
     @initialize()
     def begin(self):
@@ -129,17 +137,8 @@ class Replacing(RuleBasedStateMachine):
     def replacement(self, operator, take_over=False, clock=None):
         """Return a replacement as one of two operators runs it, each on a controller of theirs."""
         journal = Journal(Path(self.place.name) / operator, PROOFS, lambda: self.at)
-        looks = [Step("look", lambda _nodes: self.world.look(journal))]
-        return Replacement(
-            ("n1",),
-            looks,
-            proofs_of(self.world),
-            self.world,
-            journal,
-            wait_s=5,
-            take_over=take_over and not is_foreign(self.world.status_now),
-            clock=clock or Time().clock,
-        )
+        take_over = take_over and not is_foreign(self.world.status_now)
+        return made_with(journal, self.world, clock=clock, take_over=take_over)
 
     @rule(
         operator=st.sampled_from(OPERATORS),
@@ -269,12 +268,7 @@ TestReplacing = Replacing.TestCase
 
 
 def made(tmp_path, world, **options):
-    journal = Journal(tmp_path, PROOFS)
-    steps = proofs_of(world)
-    looks = [Step("look", lambda _nodes: world.look(journal))]
-    return Replacement(
-        ("n1",), looks, steps, world, journal, wait_s=5, clock=Time().clock, **options
-    )
+    return made_with(Journal(tmp_path, PROOFS), world, **options)
 
 
 def test_failed_step_is_said_in_the_scheduler_and_the_next_run_goes_on_there(tmp_path):
@@ -329,16 +323,7 @@ def test_run_that_is_taken_over_stops_at_its_next_step_and_returns_nothing(tmp_p
     """Whoever takes over says that it will not come back; here it does."""
     world = World()
     journal = Journal(tmp_path / "bob", PROOFS)
-    bob = Replacement(
-        ("n1",),
-        [],
-        proofs_of(world)[:1],
-        world,
-        journal,
-        wait_s=5,
-        take_over=True,
-        clock=Time().clock,
-    )
+    bob = made_with(journal, world, proofs_of(world)[:1], looks=False, take_over=True)
     world.meanwhile = ("validate", bob.run)
     ended = made(tmp_path, world).run()
     assert (ended.code, ended.step) == (ExitCode.UNKNOWN, "accept")
@@ -369,8 +354,7 @@ def test_step_that_is_done_again_takes_later_proofs_with_it(tmp_path):
     journal.keep("n1", "accept")
     passed = {"apply": -KEPT_S, "validate": 0.0, "accept": 0.0}
     journal.note("n1", passed=passed)
-    steps = Replacement(("n1",), [], proofs_of(world), world, journal, wait_s=5, clock=Time().clock)
-    assert steps.run().code is ExitCode.OK
+    assert made_with(journal, world, looks=False).run().code is ExitCode.OK
     assert not world.resumed_unproven
 
 
@@ -383,8 +367,6 @@ def test_proof_that_grows_too_old_while_others_are_made_returns_nothing(tmp_path
         now[0] += KEPT_S
         return accept.act(nodes)
 
-    proofs = [*others, Step("accept", slow)]
-    steps = Replacement(("n1",), [], proofs, world, journal, wait_s=5, clock=Time().clock)
-    ended = steps.run()
+    ended = made_with(journal, world, [*others, Step("accept", slow)], looks=False).run()
     assert (ended.code, ended.step) == (ExitCode.UNKNOWN, "return")
     assert world.status_now.is_ours
