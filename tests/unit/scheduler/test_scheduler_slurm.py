@@ -18,6 +18,7 @@ from rdmaprov.scheduler.slurm import Slurm
 pytestmark = pytest.mark.waits
 
 NAMES = ("n0", "n1")
+ALONE = ("-w", "n0", "--exclusive")
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +37,24 @@ def slurm(cluster, monkeypatch):
     assert cluster.make_idle()
 
 
-def begin_job(slurm, node, command="sleep 60"):
-    """Return the number of a job that runs on a node."""
-    job = slurm.ask(
-        "sbatch",
-        "--parsable",
-        "--export=NONE",
-        "-w",
-        node,
-        "--exclusive",
-        "-o",
-        "/dev/null",
-        "--wrap",
-        command,
+def submit(slurm, *words, command="sleep 60"):
+    return slurm.ask(
+        *("sbatch", "--parsable", "--export=NONE", "-o", "/dev/null", *words, "--wrap", command)
     )
+
+
+def begin_job(slurm, *words, command="sleep 60"):
+    """Return the number of a job that runs."""
+    job = submit(slurm, *words, command=command)
     assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"), slurm.log()
     return job
+
+
+def reserve(slurm, name, start):
+    """Make a reservation of the site's, with the node n1."""
+    words = ("users=root", "nodes=n1", "duration=60", "flags=ignore_jobs")
+    created = ("create", "reservation", f"reservationname={name}", f"starttime={start}")
+    slurm.ask("scontrol", *created, *words)
 
 
 def end_of(slurm, job):
@@ -75,7 +78,7 @@ def test_idle_node_is_drained_readably_and_returned(slurm):
 
 
 def test_job_that_runs_is_seen_and_ends_unharmed(slurm, tmp_path):
-    job = begin_job(slurm, "n0", f"sleep 3; touch {tmp_path}/end")
+    job = begin_job(slurm, *ALONE, command=f"sleep 3; touch {tmp_path}/end")
     seen = Slurm().status(["n0"])["n0"]
     assert (seen.busy, seen.idle, seen.jobs) == (True, False, (job,))
     said: list[str] = []
@@ -86,7 +89,7 @@ def test_job_that_runs_is_seen_and_ends_unharmed(slurm, tmp_path):
 
 
 def test_job_that_does_not_end_in_time_keeps_its_node(slurm):
-    job = begin_job(slurm, "n0")
+    job = begin_job(slurm, *ALONE)
     found = take_out(Slurm(), ["n0"], "replace", wait_s=0)["n0"]
     assert found.code is ExitCode.UNKNOWN
     assert end_of(slurm, job) == "RUNNING"
@@ -94,7 +97,7 @@ def test_job_that_does_not_end_in_time_keeps_its_node(slurm):
 
 
 def test_suspended_job_counts_though_slurm_may_call_its_node_idle(slurm):
-    job = begin_job(slurm, "n0")
+    job = begin_job(slurm, *ALONE)
     slurm.ask("scontrol", "suspend", job)
     assert until(lambda: end_of(slurm, job) == "SUSPENDED")
     seen = Slurm().status(["n0"])["n0"]
@@ -118,9 +121,7 @@ def test_held_node_gets_no_job_of_others_until_it_is_released(slurm):
     Slurm().hold(["n1"], "rdmaprov-test", 300)  # what a killed run left is replaced
     assert "ReservationName=rdmaprov-test " in slurm.ask("scontrol", "-o", "show", "reservation")
     assert until(lambda: not Slurm().status(["n1"])["n1"].idle)
-    job = slurm.ask(
-        "sbatch", "--parsable", "--export=NONE", "-w", "n1", "-o", "/dev/null", "--wrap", "true"
-    )
+    job = submit(slurm, "-w", "n1", command="true")
     asked = ("squeue", "-h", "-j", job, "-o", "%T %r")
     assert until(lambda: "reserv" in slurm.ask(*asked).lower(), 60), slurm.ask(*asked)
     Slurm().release(["n1"], "rdmaprov-test")
@@ -131,17 +132,7 @@ def test_held_node_gets_no_job_of_others_until_it_is_released(slurm):
 @pytest.fixture
 def reserved(slurm):
     """Return a reservation of the site's for its tests, with the node n1."""
-    slurm.ask(
-        "scontrol",
-        "create",
-        "reservation",
-        "reservationname=tests",
-        "users=root",
-        "nodes=n1",
-        "starttime=now",
-        "duration=60",
-        "flags=ignore_jobs",
-    )
+    reserve(slurm, "tests", "now")
     assert until(lambda: not Slurm().status(["n1"])["n1"].idle)
     yield choose_witness_scheduler(Slurm(), "tests")
     slurm.ask("scontrol", "delete", "reservationname=tests")
@@ -160,17 +151,7 @@ def test_idle_nodes_of_a_reservation_are_witnesses_and_no_others(slurm, reserved
 
 
 def test_node_of_a_reservation_with_a_job_is_no_witness(slurm, reserved):
-    job = slurm.ask(
-        "sbatch",
-        "--parsable",
-        "--export=NONE",
-        "--reservation=tests",
-        "-o",
-        "/dev/null",
-        "--wrap",
-        "sleep 60",
-    )
-    assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"), slurm.log()
+    job = begin_job(slurm, "--reservation=tests")
     assert not reserved.status(["n1"])["n1"].idle
     slurm.ask("scancel", job)
     assert until(lambda: reserved.status(["n1"])["n1"].idle)
@@ -180,16 +161,7 @@ def test_node_of_a_reservation_with_a_job_is_no_witness(slurm, reserved):
 def test_reservation_that_is_not_there_or_has_not_begun_is_an_error(slurm):
     with pytest.raises(SchedulerError, match="Reservation nobody not found"):
         choose_witness_scheduler(Slurm(), "nobody").status(["n1"])
-    slurm.ask(
-        "scontrol",
-        "create",
-        "reservation",
-        "reservationname=later",
-        "users=root",
-        "nodes=n1",
-        "starttime=now+1hour",
-        "duration=60",
-    )
+    reserve(slurm, "later", "now+1hour")
     with pytest.raises(SchedulerError, match="the reservation later is not active"):
         choose_witness_scheduler(Slurm(), "later").status(["n1"])
     slurm.ask("scontrol", "delete", "reservationname=later")
