@@ -16,7 +16,7 @@ from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.scheduler.test_scheduler_service import IDLE
 
-from rdmaprov.cli.replace_work import choose_witnesses, known_good
+from rdmaprov.cli.replace_work import choose_witnesses, known_good, parse_witnesses
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.target import Target
@@ -159,19 +159,8 @@ def is_known(target):
 
 def test_key_that_a_certificate_authority_signed_is_known(tmp_path):
     sshd = Sshd(tmp_path)
-    sign = [
-        "ssh-keygen",
-        "-q",
-        "-s",
-        tmp_path / "other_key",
-        "-I",
-        "n1",
-        "-h",
-        "-n",
-        "n1",
-        tmp_path / "host_key.pub",
-    ]
-    subprocess.run(sign, check=True)
+    keys = ("-s", tmp_path / "other_key", tmp_path / "host_key.pub")
+    subprocess.run(["ssh-keygen", "-q", "-I", "n1", "-h", "-n", "n1", *keys], check=True)
     target = target_of(sshd, "", f"HostCertificate {tmp_path}/host_key-cert.pub")
     assert not is_known(target)
     authority = (tmp_path / "other_key.pub").read_text()
@@ -194,8 +183,6 @@ def test_this_machine_itself_has_no_host_key_to_verify():
 
 
 def test_witness_list_of_a_user_is_names_or_a_number():
-    from rdmaprov.cli.replace_work import parse_witnesses
-
     assert parse_witnesses("") == ((), None)
     assert parse_witnesses("4") == ((), 4)
     assert parse_witnesses("n1,n2 n1") == (("n1", "n2"), None)
