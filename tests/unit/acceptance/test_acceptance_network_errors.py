@@ -58,9 +58,7 @@ PORT_WORDS = [
 @pytest.mark.parametrize("words", PORT_WORDS, ids=["to-2.17", "to-2.22", "to-2.28.3", "later"])
 @pytest.mark.parametrize("at_fault", [1, 5])
 def test_the_end_whose_port_went_down_is_named_alone(words, at_fault):
-    ran = failed_run(ALL_NODES)
-    in_standard_error(ran, "n1", 9, completion(1, 5, 3))
-    in_standard_error(ran, "n5", 41, completion(5, 1, 3))
+    ran = run_that_saw((1, 5, 3), (5, 1, 3))
     said = f"[3] p2p_plugin.c:141 NCCL WARN {words}"
     ran.nodes[f"n{at_fault}"].logs = packed(f"n{at_fault}:984:1357 {said}\n")
     all_waited(ran)
@@ -69,36 +67,41 @@ def test_the_end_whose_port_went_down_is_named_alone(words, at_fault):
 
 @pytest.mark.parametrize("nodes", [2, 8, 64])
 def test_the_rank_that_the_watchdog_ended_is_no_culprit(nodes):
-    ran = failed_run(nodes)
-    in_standard_error(ran, "n1", 9, completion(1, 0, 0))
+    ran = run_that_saw((1, 0, 0), nodes=nodes)
     all_waited(ran, "n1")
     assert all(found.level == "pair" for found in judge(ran))
 
 
-def test_two_ends_that_see_each_other_are_one_path():
-    ran = failed_run(ALL_NODES)
-    in_standard_error(ran, "n1", 9, completion(1, 5, 3))
-    in_standard_error(ran, "n5", 41, completion(5, 1, 3))
+def run_that_saw(*ends, nodes=ALL_NODES):
+    """Return a run in whose standard error a node each tells of a path: itself, the other, rail."""
+    ran = failed_run(nodes)
+    for one, other, rail in ends:
+        in_standard_error(ran, f"n{one}", one * GPUS, completion(one, other, rail))
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("ends", "at_fault"),
+    [
+        pytest.param([(1, 5, 3), (5, 1, 3)], ("pair", ("n1", "n5"), 3), id="both-see-each-other"),
+        pytest.param([(1, 2, 5), (4, 2, 5), (6, 2, 5)], ("rail", ("n2",), 5), id="silent-end"),
+        # n1 loses n5 and ends; its neighbors n0 and n2 then lose n1.
+        pytest.param(
+            [(1, 5, 3), (0, 1, 3), (2, 1, 4)], ("pair", ("n1", "n5"), 3), id="seen-of-its-victim"
+        ),
+    ],
+)
+def test_what_ends_see_together_names_one_part(ends, at_fault):
+    ran = run_that_saw(*ends)
     all_waited(ran)
-    assert named(judge(ran)) == {("pair", ("n1", "n5"), 3)}
+    assert named(judge(ran)) == {at_fault}
 
 
 def test_an_end_that_fails_towards_several_others_is_the_rail_at_fault():
-    ran = failed_run(ALL_NODES)
-    for other in (1, 4, 6):
-        in_standard_error(ran, f"n{other}", other * GPUS, completion(other, 2, 5))
-    in_standard_error(ran, "n2", 16, completion(2, 4, 5))
+    ran = run_that_saw((1, 2, 5), (4, 2, 5), (6, 2, 5), (2, 4, 5))
     all_waited(ran)
     # What n1 and n6 saw could follow from the end of n2, which n4 did not see first.
     assert {(f.rail, "n2" in f.nodes) for f in judge(ran)} == {(5, True)}
-
-
-def test_a_silent_end_that_fails_towards_several_others_is_the_rail_at_fault():
-    ran = failed_run(ALL_NODES)
-    for other in (1, 4, 6):
-        in_standard_error(ran, f"n{other}", other * GPUS, completion(other, 2, 5))
-    all_waited(ran)
-    assert named(judge(ran)) == {("rail", ("n2",), 5)}
 
 
 def test_a_node_whose_rails_all_fail_is_named_as_a_node():
@@ -110,22 +113,10 @@ def test_a_node_whose_rails_all_fail_is_named_as_a_node():
     assert named(judge(ran, rails=2)) == {("node", ("n2",), None)}
 
 
-def test_what_is_seen_of_a_rank_that_had_seen_an_error_accuses_nobody():
-    # n1 loses n5 and ends; its neighbors n0 and n2 then lose n1.
-    ran = failed_run(ALL_NODES)
-    in_standard_error(ran, "n1", 9, completion(1, 5, 3))
-    in_standard_error(ran, "n0", 0, completion(0, 1, 3))
-    in_standard_error(ran, "n2", 17, completion(2, 1, 4))
-    all_waited(ran)
-    assert named(judge(ran)) == {("pair", ("n1", "n5"), 3)}
-
-
 def test_a_killed_rank_is_named_and_not_the_rails_to_it():
     # A process that is gone answers no more: its peers see status 12 as with a cut cable.
-    ran = failed_run(ALL_NODES)
+    ran = run_that_saw((1, 2, 5), (4, 2, 5), (6, 2, 5))
     ran.nodes["n2"].ended = {19: -9}
-    for other in (1, 4, 6):
-        in_standard_error(ran, f"n{other}", other * GPUS, completion(other, 2, 5))
     all_waited(ran)
     (found,) = judge(ran)
     assert (found.level, found.nodes) == ("rank", ("n2",))
@@ -142,19 +133,15 @@ def test_a_killed_rank_is_named_though_others_of_its_node_report():
 
 
 def test_a_dead_node_does_not_hide_a_rail_elsewhere():
-    ran = failed_run(ALL_NODES)
+    ran = run_that_saw((6, 7, 0), (1, 5, 3))
     ran.nodes["n7"].lost, ran.nodes["n7"].rc, ran.nodes["n7"].why = True, None, "timed out"
-    in_standard_error(ran, "n6", 48, completion(6, 7, 0))
-    in_standard_error(ran, "n1", 9, completion(1, 5, 3))
     all_waited(ran)
     assert named(judge(ran)) == {("node", ("n7",), None), ("pair", ("n1", "n5"), 3)}
 
 
 def test_a_leaf_that_fails_is_named_with_its_nodes():
-    ran = failed_run(16)
-    for one, other in ((4, 0), (5, 9), (6, 12), (7, 3)):
-        in_standard_error(ran, f"n{one}", one * GPUS, completion(one, other, 0))
-        in_standard_error(ran, f"n{other}", other * GPUS, completion(other, one, 0))
+    pairs = ((4, 0), (5, 9), (6, 12), (7, 3))
+    ran = run_that_saw(*((*ends, 0) for pair in pairs for ends in (pair, pair[::-1])), nodes=16)
     all_waited(ran)
     assert named(judge(ran, per_leaf=4)) == {("leaf", ("n4", "n5", "n6", "n7"), None)}
 
@@ -189,8 +176,7 @@ def test_infiniband_has_no_gids_and_is_named_by_hca_and_peer():
 
 
 def test_an_address_that_nobody_has_leaves_the_end_that_is_known():
-    ran = failed_run(ALL_NODES)
-    in_standard_error(ran, "n1", 9, completion(1, 200, 3))
+    ran = run_that_saw((1, 200, 3))
     all_waited(ran)
     (found,) = judge(ran)
     assert (found.level, found.nodes, found.rail) == ("rail", ("n1",), 3)
@@ -206,9 +192,7 @@ def test_a_node_cannot_speak_for_another_one():
 
 
 def test_a_fabric_that_fails_everywhere_is_one_finding():
-    ran = failed_run(64)
-    for one in range(0, 64, 2):
-        in_standard_error(ran, f"n{one}", one * GPUS, completion(one, one + 1, 0))
+    ran = run_that_saw(*((one, one + 1, 0) for one in range(0, 64, 2)), nodes=64)
     all_waited(ran)
     assert named(judge(ran)) == {("fleet", (), None)}
 
