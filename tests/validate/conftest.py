@@ -5,12 +5,111 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.validate.healthy import healthy
-from tests.validate.infiniband_node import infiniband
+from tests.validate.fake_node import FakeNode
+from tests.validate.healthy import QUERY, RAILS, healthy
 from tests.validate.runner import modules
 
 from rdmaprov.facts import wire
 from rdmaprov.inventory import load_site
+
+NCCL = """\
+# Written by rdmaprov (nccl), checksum 00000000; changes here are lost.
+NCCL_IB_HCA==mlx5_0,mlx5_1
+NCCL_IB_SL=1
+NCCL_IB_PKEY=1
+NCCL_COLLNET_ENABLE=1
+NCCL_IB_ADAPTIVE_ROUTING=1
+NCCL_SOCKET_IFNAME==eno1
+NCCL_CROSS_NIC=0
+NCCL_IB_QPS_PER_CONNECTION=4
+"""
+# RFC 4391, section 4; as `ip link show ib0` has it.
+BROADCAST = "00:ff:ff:ff:ff:12:40:1b:{}:00:00:00:00:00:00:ff:ff:ff:ff"
+CABLE = Path(__file__).resolve().parents[1] / "fixtures/mlxlink/ndr-passive-copper.txt"
+
+
+def infiniband(root: Path, number: int) -> FakeNode:
+    """Return node gpuNUMBER, as it should be."""
+    node = healthy(root, number)
+    for netdev, (rail, way, rdma, _) in RAILS.items():
+        in_subnet(node, rdma, number, rail)
+        ipoib(node, netdev)
+        node.remove(f"/sys/class/net/{netdev}/ecn")
+        row = f"  {'LINK_TYPE_P1':44}" + f"{'IB(1)':20}" * 2 + "IB(1)\n"
+        node.answer(f"mstconfig -d {way[-1]} -e query", QUERY + row)
+        node.answer(f"mlxlink -d {way[-1]} -m -c", CABLE.read_text())
+    partition(node)
+    node.put("/etc/nccl.conf", NCCL)
+    return node
+
+
+def in_subnet(node: FakeNode, rdma: str, number: int, rail: int) -> None:
+    """Have what a subnet manager gives a port: LIDs, prefix, partition keys."""
+    port = f"/sys/class/infiniband/{rdma}/ports/1"
+    node.remove(f"{port}/gids")
+    node.remove(f"{port}/gid_attrs")
+    guid = f"9c63:c003:00ab:{number:02x}{rail:02x}"
+    values = {
+        "link_layer": "InfiniBand",
+        "lid": f"0x{0x10 * number + rail:x}",
+        "sm_lid": "0x1",
+        "gids/0": f"fec0:0000:0000:{rail:04x}:{guid}",
+        "pkeys/0": "0xffff",
+        "pkeys/1": "0x8001",
+        "pkeys/2": "0x0000",
+    }
+    for name, value in values.items():
+        node.put(f"{port}/{name}", value + "\n")
+
+
+def partition(node: FakeNode) -> None:
+    """Have rail 1's network device be the IPoIB interface of partition 1 on its port's own.
+
+    As netlink makes it, which systemd-networkd uses: without files of its mode and its key (Linux
+    drivers/infiniband/ulp/ipoib/ipoib_vlan.c, __ipoib_vlan_add).
+    """
+    port, child = "ens2", "ens2.8001"
+    node.rename_all(port, child)
+    for path in node.files_with(port):
+        node.replace_all(path, port, child)
+    place = "/sys/devices/pci0000:38/0000:38:01.0/0000:3e:00.0/0000:3f:00.0/0000:40:00.0"
+    values = {
+        "ifindex": "64",
+        "iflink": "64",
+        "type": "32",
+        "mtu": "4092",
+        "mode": "datagram",
+        "flags": "0x1003",
+        "carrier": "1",
+        "carrier_changes": "2",
+        "speed": "400000",
+        "broadcast": BROADCAST.format("ff:ff"),
+    }
+    for name, value in values.items():
+        node.put(f"{place}/net/{port}/{name}", value + "\n")
+    node.link(f"/sys/class/net/{port}", f"{place}/net/{port}")
+    node.link(f"{place}/net/{port}/device", place)
+    for name, value in {
+        "ifindex": "65",
+        "iflink": "64",
+        "broadcast": BROADCAST.format("80:01"),
+    }.items():
+        node.put(f"/sys/class/net/{child}/{name}", value + "\n")
+    node.remove(f"/sys/class/net/{child}/mode")
+    path = "/etc/systemd/network/20-rdmaprov-{}.{}"
+    text = f"[NetDev]\nName={child}\nKind=ipoib\n\n[IPoIB]\nPartitionKey=0x8001\n"
+    node.put(path.format(child, "netdev"), text)
+    node.put(path.format(port, "network"), f"[Match]\nName={port}\n\n[Network]\nIPoIB={child}\n")
+
+
+def ipoib(node: FakeNode, netdev: str) -> None:
+    """Have the network device be IPoIB's, in datagram mode."""
+    for name, value in {"type": "32", "mtu": "2044", "mode": "datagram"}.items():
+        node.put(f"/sys/class/net/{netdev}/{name}", value + "\n")
+    file = f"/etc/systemd/network/20-rdmaprov-{netdev}.network"
+    node.put(f"{file}.d/rdmaprov-mtu.conf", "[Link]\nMTUBytes=2044\n")
+    node.put(file, (node.root / file[1:]).read_text() + "\n[IPoIB]\nMode=datagram\n")
+
 
 HERE = Path(__file__).parent
 

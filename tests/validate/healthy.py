@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 from tests.validate.fake_node import FakeNode
-from tests.validate.gpu_node import gpu_services
 from tests.validate.hardware import counted, function, mac, nic, qos
-from tests.validate.manager_node import manager
+from tests.validate.services import gpu_services, manager, tuned
 from tests.validate.switches import announced
-from tests.validate.tuned_node import tuned
 
 CABLE = Path(__file__).resolve().parents[1] / "fixtures/mlxlink/bluefield3-passive-copper.txt"
 KERNEL = "6.8.0-60-generic"

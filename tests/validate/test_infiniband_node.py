@@ -1,11 +1,12 @@
-"""InfiniBand nodes that are no fault: without IPoIB, and beside other partitions."""
+"""InfiniBand that is no fault: no IPoIB, other partitions, healthy subnet managers, and none."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from tests.validate.runner import FakeHosts, judge
+from tests.validate.runner import FakeHosts, functions, judge
+from tests.validate.test_faults import _described
 
 NAMES = frozenset(
     {
@@ -82,3 +83,26 @@ def test_rails_named_by_their_rdma_devices_need_no_network_device(
         "test_infiniband.py::test_partition_keys",
         "test_nccl.py::test_hcas_are_the_rails",
     } <= passed
+
+
+@pytest.mark.parametrize(("name", "engine"), [("gpu1", "passed"), ("gpu2", "skipped")])
+def test_master_and_standby_pass(suite, fleet, nodes, name, engine):
+    named = tuple(
+        _described(each, {"subnet_manager_hosts": ["gpu1", "gpu2"]}) for each in fleet.nodes
+    )
+    outcomes = managers_judged(suite, replace(fleet, nodes=named), nodes, name)
+    states = {each.test.rpartition("::")[2]: each.state for each in outcomes}
+    assert states.pop("test_routing_engine_in_force") == engine
+    assert set(states.values()) == {"passed"}
+    assert len(states) == 5
+
+
+def test_site_without_managers_is_skipped(suite, fleet, nodes):
+    assert {each.state for each in managers_judged(suite, fleet, nodes, "gpu1")} == {"skipped"}
+
+
+def managers_judged(suite, fleet, nodes, name):
+    hosts = FakeHosts({each: node.host() for each, node in nodes.items()})
+    (only,) = [each for each in fleet.nodes if each.name == name]
+    names = frozenset(test for test in functions(suite) if "test_subnet_manager" in test)
+    return judge(suite, fleet, hosts, only=only, names=names)
