@@ -7,8 +7,7 @@ import os
 import sys
 
 import pytest
-from tests.cli.hostile_site import Hostile
-from tests.cli.hostile_sites import SITES
+from tests.cli.hostile_sites import SITES, Hostile
 from tests.program import call
 from tests.unit.helpers import sites
 from tests.unit.helpers.shell import execute

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.hostile_site import Hostile
-from tests.cli.hostile_sites import SITES
+from tests.cli.hostile_sites import SITES, Hostile
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.resources import data_dir
