@@ -241,6 +241,7 @@ def test_museum_has_the_classes_that_it_must_have():
     assert len([each for each in machines if each.taught]) >= 5
 
 
+@pytest.mark.program
 def test_page_is_current():
     wanted = museum_document.markdown()
     assert (ROOT / "docs/machines.md").read_text() == wanted, (
