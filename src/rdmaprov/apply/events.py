@@ -144,6 +144,9 @@ def parse_event(
     if kind in ("failed", "unreachable") and not (survey and (survey.problems or survey.pending)):
         lost = _lost(result, node, find, by_ssh=kind == "unreachable")
         kind = "unreachable" if lost else kind
+    message = ""
+    if kind in ("failed", "unreachable"):
+        message = lost.text if lost else _message(result, survey)
     return NodeEvent(
         kind=kind,
         node=node,
@@ -152,11 +155,7 @@ def parse_event(
         survey=survey,
         changed=kind == "done" and bool(result.get("changed")),
         changes=_changes(result.get("changes")) if own != SURVEY else (),
-        message=lost.text
-        if lost
-        else _message(result, survey)
-        if kind in ("failed", "unreachable")
-        else "",
+        message=message,
         seconds=_number(data.get("duration")),
         written=tuple(_mapping(each) for each in _list(result.get("replaced"))),
     )

@@ -103,8 +103,11 @@ def read(every: Sequence[GivenText]) -> list[Shown]:
 
 
 def _document(given: GivenText) -> Mapping[str, Any]:
-    document = given.document or load_plain(given.data)
-    check_size(document)
+    document: object = given.document
+    if document:
+        check_size(document)
+    else:
+        document = load_plain(given.data)
     if not isinstance(document, dict) or not is_dump(document):
         raise UnsafePickleError("it has no entries and pg_config")
     return document

@@ -8,13 +8,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-from rdmaprov.explain.model import GivenText, Shown, unread
+from rdmaprov.explain.model import HEAD_BYTES, GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.assessment import LogAssessment, assess
 from rdmaprov.nccl_log.matrix import Transport
 from rdmaprov.nccl_log.reader import UnreadableLogError, make_matrix, read_streams, refuse_binary
-
-_HEAD_BYTES = 64 << 10
 
 
 def is_elastic(document: Mapping[str, Any]) -> bool:
@@ -29,7 +27,7 @@ def read(every: Sequence[GivenText]) -> list[Shown]:
     good, bad = list[GivenText](), list[Shown]()
     for each in every:
         try:
-            refuse_binary(each.data[:_HEAD_BYTES], each.name)
+            refuse_binary(each.data[:HEAD_BYTES], each.name)
         except UnreadableLogError as error:
             finding = unread(each.name, error.message, error.hint)
             bad.append(Shown("job", (each.name,), findings=(finding,)))

@@ -14,17 +14,17 @@ from typing import Any, BinaryIO
 from rdmaprov.boundary import OddAnswer, parse_file
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.finding.finding import Finding
+from rdmaprov.finding.finding import Finding, exit_code
+from rdmaprov.nccl_log.reader import PACKED
 from rdmaprov.problem import printable
 
 UNREAD = "input.unread"
 MOST_BYTES = 32 << 20  # a flight recorder of 2,000 calls with their stacks has 10 MiB
 MOST_BYTES_IN_ALL = 256 << 20
 STDIN = "-"
-_HEAD_BYTES = 64 << 10
+HEAD_BYTES = 64 << 10
 _MOST_LINE = 2000
 _MOST_PARTS = 2_000_000
-_PACKED = ((b"\x1f\x8b", "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"\xfd7zXZ", "xzcat"))
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -52,9 +52,8 @@ class Shown:
     @property
     def code(self) -> ExitCode:
         """Return 1 if something is wrong, 0 if something is right and nothing unknown, else 4."""
-        if any(each.proven for each in self.findings):
-            return ExitCode.FAILED
-        return ExitCode.UNKNOWN if self.findings or not self.proves else ExitCode.OK
+        code = exit_code(self.findings)
+        return code if self.findings or self.proves else ExitCode.UNKNOWN
 
 
 def unread(name: str, what: str, remedy: str) -> Finding:
@@ -89,9 +88,9 @@ class GivenText:
 
     def light(self) -> GivenText:
         """Return it with its beginning alone, if the rest can be read again."""
-        if not self.is_file or len(self.data) <= _HEAD_BYTES:
+        if not self.is_file or len(self.data) <= HEAD_BYTES:
             return self
-        return replace(self, data=self.data[:_HEAD_BYTES], is_whole=False)
+        return replace(self, data=self.data[:HEAD_BYTES], is_whole=False)
 
     def lines(self) -> Iterator[str]:
         """Yield its lines without their ends, and of a long one the beginning."""
@@ -117,8 +116,7 @@ class GivenText:
     @property
     def unpack(self) -> str:
         """Return the program that unpacks it, empty if it is not compressed."""
-        known = (*_PACKED, (b"BZh", "bzcat"))
-        return next((tool for magic, tool in known if self.data.startswith(magic)), "")
+        return next((tool for magic, tool in PACKED.items() if self.data.startswith(magic)), "")
 
 
 def read_given(name: str) -> GivenText:

@@ -132,9 +132,18 @@ def _add_lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
     return tally.add_cut_line(rest) or found
 
 
+# How compressed files begin, and what unpacks them.
+PACKED = {
+    b"\x1f\x8b": "zcat",
+    b"\x28\xb5\x2f\xfd": "zstdcat",
+    b"\xfd7zXZ": "xzcat",
+    b"BZh": "bzcat",
+}
+
+
 def refuse_binary(chunk: bytes, name: str) -> None:
     """Raise an error for the beginning of a file that is no text."""
-    if chunk.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")):
+    if chunk.startswith(tuple(PACKED)):
         raise UnreadableLogError(
             f"{name}: is compressed", "Decompress it: zcat FILE | rdmaprov explain nccl-log -"
         )

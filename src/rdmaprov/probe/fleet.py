@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.ansible_targets import Targets
@@ -31,11 +32,10 @@ def fleet_targets(fleet: Fleet, become_password: str = "") -> dict[str, Target |
 
 def find_target(fleet: Fleet) -> Callable[[str], Target | None]:
     """Return what returns how a node is reached, None if it cannot be; made when first asked."""
-    made: list[Targets] = []
+    targets = cache(Targets)
 
     def find(name: str) -> Target | None:
-        made.extend([] if made else [Targets()])
-        found = _target(made[0], fleet, name)
+        found = _target(targets(), fleet, name)
         return found if isinstance(found, Target) else None
 
     return find

@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rdmaprov.probe.window import Window, is_dropped, waits_s
+from rdmaprov.probe.window import SSH_FAILED, Window, is_dropped, waits_s
 
-SSH_FAILED = 255
 _LOOK_S = 0.05
 _START = "import sys;sys.path.insert(0,{root!r});from rdmaprov.probe.login import main;main()"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rdmaprov.probe.jump import jump_host
 from rdmaprov.probe.target import Target
-from rdmaprov.probe.window import is_dropped
+from rdmaprov.probe.window import SSH_FAILED, is_dropped
 from rdmaprov.problem import printable
 
 
@@ -67,7 +67,6 @@ _SUDO = (
         ),
     ),
 )
-SSH_FAILED = 255
 _SILENCE = "ssh: no answer from {address}"
 # Likewise of ssh: OpenSSH's sentences are in its sshconnect.c, clientloop.c and packet.c.
 _SSH = (

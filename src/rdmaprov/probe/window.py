@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+SSH_FAILED = 255  # ssh's own exit status; others are the remote command's
 # Before each further try at most this long: half a minute in all, and a quarter of it at least.
 WAITS_S = (0.25, 0.5, 1, 2, 4, 8, 8, 8)
 # ssh's words where the other end hung up before the login; after it, the address comes before

@@ -32,6 +32,11 @@ class ReachTest:
     rail: int | None
     port: int = 0
 
+    @property
+    def tried_port(self) -> int:
+        """Return the port that the node tries: what the node's reader takes for any."""
+        return self.port or 9  # reader.PORT, of a program that runs when it is imported
+
 
 @dataclass(frozen=True)
 class Rendezvous:
@@ -191,7 +196,7 @@ def control_findings(
     found = [
         Finding(
             "control.filtered",
-            f"{p.source} does not reach port {p.port or 9} of {p.target} ({p.address} on "
+            f"{p.source} does not reach port {p.tried_port} of {p.target} ({p.address} on "
             f"{rendezvous.devices[p.target]}): {why}",
             _OPEN,
             nodes=(p.source, p.target),

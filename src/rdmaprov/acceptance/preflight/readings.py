@@ -112,7 +112,7 @@ def find_rendezvous(
     if rendezvous is None:
         what = f"rendezvous: no address of {names[0]} is reachable from all nodes"
         for each, why in list(reach.failures(asked, answers).items())[:1]:
-            what += f"; {each.source} to {each.address} port {each.port or 9}: {why}"
+            what += f"; {each.source} to {each.address} port {each.tried_port}: {why}"
         remedy = "Give each rail an address in fabric_rails; let all TCP between nodes pass"
         return None, [Finding("rendezvous.none", what, remedy, proven=False)], notes
     found = reach.control_findings(rendezvous, asked, known)
