@@ -1,7 +1,7 @@
 """How often the gate's diagnosis is right, on made-up fleets with one fault each.
 
     python bench/diagnosis.py --nodes 16 --trials 10 --seed 0 [--fault KIND] [--held-out] [--json]
-        [--kept FILE]
+        [--kept FILE] [--gpu]
 
 The fleets are those of tests/madeup: from physics, and without regard to what a diagnosis reads.
 A trial is one fleet with one fault, from the first question to the report. In the table:
@@ -26,6 +26,9 @@ Recall is the share of all trials with a fault that are `named`. Precision is th
 nodes that proven findings name on which the fault is. `accepted` is of healthy fleets. Behind
 recall and accepted is the least that 95 % allow (Clopper and Pearson, 1934).
 
+With --gpu, the faults are those of GPUs by themselves (tests/madeup/gpus.py), and the stage gpu is
+the last one: a healthy fleet, or one of two models, is accepted if nothing is found.
+
 With --kept, each trial is a line of a file as it ends, and one that is there is not run again: a
 table that takes hours can be made in pieces.
 """
@@ -43,8 +46,11 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.madeup.faults import FaultKind, kinds
+from tests.madeup.gpus import GPU_FAULTS
 from tests.madeup.shape import NOISE, usual_shape
 from tests.madeup.trials import HEALTHY, KeptTrials, Trial, least_share, measure, total
+
+from rdmaprov.acceptance.stage_report import USUAL
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,8 @@ def score(trials: Sequence[Trial], kind: FaultKind | None) -> Score:
 def last_line(trials: Sequence[Trial]) -> str:
     """Return the totals as one line."""
     said = [f"{name} {share:.3f}" for name, share in total(trials).items()]
-    bad = [each.named for each in trials if each.kind != HEALTHY]
-    good = [each.accepted for each in trials if each.kind == HEALTHY]
+    bad = [each.named for each in trials if not each.kind.startswith(HEALTHY)]
+    good = [each.accepted for each in trials if each.kind.startswith(HEALTHY)]
     for name, hits in (("recall", bad), ("accepted", good)):
         if hits:
             least = f"{name} of {len(hits)} fleets above {least_share(sum(hits), len(hits)):.4f}"
@@ -104,7 +110,7 @@ def row(score: Score) -> str:
     """Return a score as a line of the table."""
     name = f"{score.kind} (held out)" if score.held_out else score.kind
     shares = f"{score.found:.0%} | {score.named:.0%}"
-    if score.kind == HEALTHY:
+    if score.kind.startswith(HEALTHY):
         shares = f"{score.accepted:.1%} accepted | "
     return (
         f"| {name} | {score.level} | {score.trials} | {shares} | {score.false:.2f} | "
@@ -150,6 +156,7 @@ def print_scores(
 @click.option("--fault", "names", multiple=True, help="One kind; may be repeated.")
 @click.option("--held-out", is_flag=True, help="Also the kinds that are kept for the test.")
 @click.option("--kept", type=click.Path(dir_okay=False, path_type=Path), help="Go on after these.")
+@click.option("--gpu", is_flag=True, help="The faults of GPUs by themselves; the stage gpu alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def main(
     nodes: int,
@@ -159,13 +166,16 @@ def main(
     names: tuple[str, ...],
     held_out: bool,
     kept: Path | None,
+    gpu: bool,
     as_json: bool,
 ) -> None:
     """Print the scores."""
-    wanted = wanted_kinds(kinds(held_out or bool(names)), names)
+    known = GPU_FAULTS.values() if gpu else kinds(held_out or bool(names))
+    wanted = wanted_kinds(known, names)
     seeds = range(seed, seed + trials)
+    trials_kept = KeptTrials(kept, ("state", "preflight", "gpu") if gpu else USUAL)
     fleets = f"{nodes} nodes × {usual_shape(nodes).gpus}, {noise:.1%} noise"
-    print_scores(measure(wanted, nodes, seeds, noise, KeptTrials(kept)), fleets, as_json=as_json)
+    print_scores(measure(wanted, nodes, seeds, noise, trials_kept), fleets, as_json=as_json)
 
 
 if __name__ == "__main__":

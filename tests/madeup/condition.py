@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,7 @@ class Condition:
     unreachable: set[int] = field(default_factory=set)
     no_gdr: set[int] = field(default_factory=set)
     dying_links: dict[tuple[int, int], int] = field(default_factory=dict)  # port → after tasks
+    gpus: dict[tuple[int, int], Any] = field(default_factory=dict)  # gpus.GpuState, where not good
     liars: dict[int, str] = field(default_factory=dict)  # `healthy`, or `blames`
 
     def __post_init__(self) -> None:

@@ -26,6 +26,9 @@ class Truth:
     rail: int | None = None
 
 
+Breaks = Callable[[Condition, Chance], tuple[Truth, ...]]
+
+
 @dataclass(frozen=True)
 class FaultKind:
     """A way in which a fleet can be bad.
@@ -45,7 +48,7 @@ class FaultKind:
     changes: str
     source: str
     level: str
-    breaks: Callable[[Condition, Chance], tuple[Truth, ...]]
+    breaks: Breaks
     held_out: bool = False
     same_as: str = ""
 
@@ -55,10 +58,10 @@ FAULTS: dict[str, FaultKind] = {}
 
 def fault(
     name: str, changes: str, source: str, level: str, *, held_out: bool = False, same_as: str = ""
-) -> Callable[[Callable[[Condition, Chance], tuple[Truth, ...]]], object]:
+) -> Callable[[Breaks], Breaks]:
     """Register a kind of fault by the function that breaks a fleet."""
 
-    def register(breaks: Callable[[Condition, Chance], tuple[Truth, ...]]) -> object:
+    def register(breaks: Breaks) -> Breaks:
         FAULTS[name] = FaultKind(name, changes, source, level, breaks, held_out, same_as)
         return breaks
 

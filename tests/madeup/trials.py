@@ -11,6 +11,7 @@ from tests.madeup.accept import Acceptance, accept
 from tests.madeup.faults import FaultKind, Truth
 from tests.madeup.shape import usual_shape
 
+from rdmaprov.acceptance.stage_report import USUAL
 from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import upper_tail
 
@@ -43,11 +44,12 @@ class Trial:
     seconds: float
 
 
-def judge(kind: str, done: Acceptance) -> Trial:
+def judge(kind: str, done: Acceptance, whole_gate: bool = True) -> Trial:
+    """Return what came of a fleet; without the stage fleet, none is accepted, but some are good."""
     result, names = done.result, done.fleet.shape.names
     guilty = {names[node] for truth in done.fleet.truths for node in truth.nodes}
     whole = any(truth.level == "fleet" for truth in done.fleet.truths)
-    accepted = result.verdict == "accepted"
+    accepted = result.verdict == "accepted" if whole_gate else not result.findings
     proven = [finding for finding in result.findings if finding.proven]
     accused = {node for finding in proven if finding.level != "fleet" for node in finding.nodes}
     if any(finding.level == "fleet" for finding in proven):
@@ -84,10 +86,11 @@ class KeptTrials:
 
     Args:
         file: that keeps them; None for none.
+        stages: of the gate.
     """
 
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
+    def __init__(self, file: Path | None, stages: tuple[str, ...] = USUAL) -> None:
+        self._file, self._stages = file, stages
         lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
         rows = [json.loads(line) for line in lines if line.endswith("}}")]  # others were cut
         self._known = {tuple(row["at"]): Trial(**row["trial"]) for row in rows}
@@ -97,12 +100,17 @@ class KeptTrials:
         name = kind.name if kind else HEALTHY
         at = (name, nodes, seed, noise)
         if at not in self._known:
-            self._known[at] = judge(name, accept(usual_shape(nodes), kind, seed, noise))
+            self._known[at] = judge(
+                name, self._run(nodes, kind, seed, noise), "fleet" in self._stages
+            )
             if self._file:
                 row = json.dumps({"at": at, "trial": asdict(self._known[at])})
                 with self._file.open("a", encoding="utf-8") as stream:
                     stream.write(f"\n{row}\n")
         return self._known[at]
+
+    def _run(self, nodes: int, kind: FaultKind | None, seed: int, noise: float) -> Acceptance:
+        return accept(usual_shape(nodes), kind, seed, noise, stages=self._stages)
 
 
 def measure(
@@ -115,8 +123,8 @@ def measure(
 
 def total(trials: Sequence[Trial]) -> dict[str, float]:
     """Return recall, precision, and how many healthy fleets were accepted, as shares."""
-    bad = [each for each in trials if each.kind != HEALTHY]
-    good = [each for each in trials if each.kind == HEALTHY]
+    bad = [each for each in trials if not each.kind.startswith(HEALTHY)]
+    good = [each for each in trials if each.kind.startswith(HEALTHY)]
     accused, false = (sum(getattr(each, name) for each in trials) for name in ("accused", "false"))
     found = {
         "recall": sum(each.named for each in bad) / max(1, len(bad)),

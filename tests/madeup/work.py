@@ -12,6 +12,7 @@ from tests.madeup.collectives import NO_COLLNET, Cost, choose_algorithm, costs
 from tests.madeup.condition import Floats
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.flows import Team
+from tests.madeup.gpus import gpu_events
 from tests.madeup.network import Flows
 from tests.madeup.wrong import wrong_events
 
@@ -27,6 +28,7 @@ _PING_US, _SPINE_US = 9.0, 1.5
 _FLAP_US = 3e6
 _CONNECT_S = 2.0  # for a communicator: nccl#1156 has 150 s at thousands of GPUs
 _CONNECT_RANK_S = 0.01
+_GPU_S = 34.0  # the stage gpu without torch's start, on an H200 (docs/supported.md)
 
 
 @dataclass
@@ -50,8 +52,16 @@ class WorkDone:
 
 def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
     """Have ranks do what a task asks for, without anything that stops them."""
-    teams = [fleet.team(job, ranks) for ranks in task.groups]
     done = WorkDone()
+    if task.collective == "gpu":
+        done.events = gpu_events(fleet, job, task)
+        done.events += [
+            {"event": "finished", "rank": r, "task": task.number} for r in task.group_of
+        ]
+        done.seconds = _GPU_S / len(fleet.shape.names)  # the jobs of nodes run side by side
+        fleet.pass_time(done.seconds)
+        return done
+    teams = [fleet.team(job, ranks) for ranks in task.groups]
     wanted = [_algorithm_of(fleet, job, team) for team in teams]
     kind = _collective(task)
     done.algorithms = [

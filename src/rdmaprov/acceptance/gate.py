@@ -16,6 +16,7 @@ from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.launch import JobRunner, Launcher
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import TABLE, StageReport, leave_out, left_out_line
+from rdmaprov.acceptance.stages import gpu as stages_gpu
 from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import host as stages_host
 from rdmaprov.acceptance.stages import preflight
@@ -172,6 +173,9 @@ class StageRun:
         report.findings += found
         report.left_out |= {name: each.what for each in found for name in each.nodes}
         return report
+
+    def _run_gpu(self) -> StageReport:
+        return stages_gpu.run_gpu(self._known(), self.runner, self.gate.options.limit_s)
 
     def _run_host(self) -> StageReport:
         gate, site = self.gate, self._known()

@@ -40,6 +40,7 @@ TABLE = {
     for stage in (
         Stage("state", is_always=True),
         Stage("preflight", is_always=True),
+        Stage("gpu", detail="gpus"),
         Stage("host"),
         Stage("pairs", keeps_ranks=True, detail="paths"),
         Stage("groups", keeps_ranks=True),

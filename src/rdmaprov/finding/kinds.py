@@ -121,6 +121,11 @@ KINDS = {
         "time in the phase data, against the step's computation",
         "the loader's processes are slow: `top`, its disk, its memory",
     ),
+    "device.fleet-slow": FindingKind(
+        "GPUs of a whole fleet are slower than their model is.",
+        "each GPU's median against its model's data sheet",
+        "clocks or power held down everywhere (`nvidia-smi -q -d PERFORMANCE,POWER`)",
+    ),
     "device.slow": FindingKind(
         "A GPU, or a processor without one, multiplies matrices slower than its peers.",
         "each device alone, against the fleet's median",
@@ -135,6 +140,11 @@ KINDS = {
         "Another job began to use a GPU during the run: what was measured there is not known.",
         "processes of `nvidia-smi` before and after",
         "the node is not drained",
+    ),
+    "gpu.hung": FindingKind(
+        "A GPU does not end work that it has by itself.",
+        "a product or copy of one GPU, without communication, against a time limit",
+        "its kernel log has an Xid; reset the GPU, or replace it",
     ),
     "gpu.in-use": FindingKind(
         "A process uses a GPU before the run begins.",
@@ -156,15 +166,38 @@ KINDS = {
         "free and total memory of `nvidia-smi`",
         "a process in another container or that hangs: `fuser -v /dev/nvidia*`",
     ),
+    "gpu.slow-link": FindingKind(
+        "Data between a GPU and its host are slower than those of its peers.",
+        "copies of pinned memory to the GPU and back, all GPUs at once",
+        "PCIe link with fewer lanes or a lower rate (`lspci -vv`, LnkSta): seat the card",
+    ),
+    "gpu.slow-memory": FindingKind(
+        "A GPU's memory is slower than that of its peers, or than its model's.",
+        "a copy within the GPU's memory",
+        "memory clock held down, rows remapped: `nvidia-smi -q -d CLOCK,ROW_REMAPPER`",
+    ),
     "gpu.split": FindingKind(
         "A GPU is split (MIG): NCCL does not run on its parts.",
         "`mig.mode.current` of `nvidia-smi`",
         "MIG left on: `nvidia-smi -mig 0`",
     ),
+    "gpu.throttled": FindingKind(
+        "Most GPUs of a fleet hold their clocks down to protect themselves.",
+        "the driver's reasons for its clocks, while all GPUs multiply",
+        "air or water of the room, power supplies: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE`",
+    ),
+    "gpu.unmeasured": FindingKind(
+        "A GPU is not measured.", "its rank did not report", "logs of the run"
+    ),
     "gpu.unread": FindingKind(
         "What GPUs a node has is not known.",
         "`nvidia-smi` failed",
         "driver and library of different versions: reboot, or load the module anew",
+    ),
+    "gpu.wrong": FindingKind(
+        "A GPU computes wrong values.",
+        "products of whole numbers, and the same product again and again, under load",
+        "silent data corruption: replace the GPU",
     ),
     "input.unread": FindingKind(
         "A file that was given is of no known kind, or a part of it is not known.",

@@ -19,18 +19,22 @@ FLOPS = 6
 BACKWARD = 4 / 6
 # Llama 3 reached 38 to 43 % (arXiv 2407.21783, table 4): 0.4 is our choice for a good job.
 DEFAULT_MFU = 0.40
-# Dense TFLOP/s in bfloat16 (V100: float16) of NVIDIA's and AMD's data sheets, by what nvidia-smi
-# prints. Cards on PCIe come before the chip that they share their name with.
+# Dense TFLOP/s in bfloat16 (V100: float16) and GB/s of memory of NVIDIA's and AMD's data sheets, by
+# what nvidia-smi prints. Cards that share their name with a faster one come before it.
 _PEAKS = (
-    (r"\bH100 NVL\b", 835.0),
-    (r"\bH100 PCIe\b", 756.0),
-    (r"\bG?H[12]00\b|\bH800\b", 989.0),
-    (r"\bH20\b", 148.0),
-    (r"\bGB200\b", 2500.0),
-    (r"\bB200\b", 2250.0),
-    (r"\bA[18]00\b", 312.0),
-    (r"\bV100\b", 125.0),
-    (r"\bMI300X\b", 1307.0),
+    (r"\bH100 NVL\b", 835.0, 3938.0),
+    (r"\bH100 PCIe\b", 756.0, 2039.0),
+    (r"\bG?H200\b", 989.0, 4800.0),
+    (r"\bH100\b|\bH800\b", 989.0, 3352.0),
+    (r"\bH20\b", 148.0, 4000.0),
+    (r"\bGB200\b", 2500.0, 8000.0),
+    (r"\bB200\b", 2250.0, 8000.0),
+    (r"\bA[18]00.*-40GB\b", 312.0, 1555.0),
+    (r"\bA[18]00.*PCI", 312.0, 1935.0),
+    (r"\bA[18]00\b", 312.0, 2039.0),
+    (r"\bL40S\b", 362.0, 864.0),
+    (r"\bV100\b", 125.0, 900.0),
+    (r"\bMI300X\b", 1307.0, 5300.0),
 )
 
 
@@ -153,18 +157,22 @@ def step_seconds(model: TrainedModel, gpus: int, gpu: str, tokens: float, mfu: f
     return FLOPS * model.parameters * tokens / (gpus * peak_tflops(gpu) * 1e12 * mfu)
 
 
+def peaks(gpu: str) -> tuple[float, float] | None:
+    """Return a GPU's dense peak in bfloat16, TFLOP/s, and its memory's, GB/s; None: not known."""
+    return next(((flops, gb_s) for name, flops, gb_s in _PEAKS if re.search(name, gpu)), None)
+
+
 def peak_tflops(gpu: str) -> float:
     """Return the dense peak of a GPU in bfloat16, in TFLOP/s.
 
     Raises:
         SizingError: the GPU is not known.
     """
-    for pattern, peak in _PEAKS:
-        if re.search(pattern, gpu):
-            return peak
+    if known := peaks(gpu):
+        return known[0]
     raise SizingError(
         f"--gpu {gpu!r}: its peak rate is not known",
-        "Known are V100, A100, H100, H200, H20, H800, B200, GB200, MI300X. Pass --step-s instead.",
+        "Known: V100, A100, H100, H200, H20, H800, B200, GB200, L40S, MI300X. Else pass --step-s.",
     )
 
 

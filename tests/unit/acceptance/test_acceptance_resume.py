@@ -101,7 +101,7 @@ def test_a_report_is_one_line_and_a_state():
 
 
 def test_stages_are_chosen_in_their_order():
-    assert parse_stages("") == ("state", "preflight", "host", "pairs", "groups", "fleet")
+    assert parse_stages("") == ("state", "preflight", "gpu", "host", "pairs", "groups", "fleet")
     assert parse_stages("pairs, host") == ("state", "preflight", "host", "pairs")
     assert Options(soak_s=60).wanted[-1] == "soak"
 

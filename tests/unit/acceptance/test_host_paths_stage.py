@@ -156,7 +156,7 @@ def old_driver(node):
 @pytest.mark.parametrize(("nodes", "findings"), [(3, 1), (64, 1), (2, 2)])
 def test_cause_that_most_nodes_have_is_one_finding(nodes, findings):
     names = [f"n{index}" for index in range(nodes)]
-    found = host._folded([old_driver(name) for name in names], nodes)
+    found = host.folded([old_driver(name) for name in names], nodes)
     assert len(found) == findings
     assert {name for each in found for name in each.nodes} == set(names)
     if findings == 1:

@@ -248,7 +248,7 @@ def test_a_run_that_was_cut_goes_on_after_the_trials_that_it_kept(tmp_path, monk
     assert first.exit_code == 0, first.output
     ran = []
 
-    def accept(_shape, _kind, seed, _noise):
+    def accept(_shape, _kind, seed, _noise, **_options):
         ran.append(seed)
         return whole()
 

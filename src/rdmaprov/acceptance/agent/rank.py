@@ -112,6 +112,10 @@ class RankProcess:
             self._groups[key] = self._connect(self.planes[task["plane"]], ranks, name)
         return RankGroup(self, task, index, self._groups[key])
 
+    def alone(self, task: dict[str, Any], index: int) -> RankGroup:
+        """Return a group of a task that moves no data: without a communicator."""
+        return RankGroup(self, task, index, RankCommunicator(None, ""))
+
     def drop(self, group: RankGroup) -> None:
         """Give up a group's communicator: all pairs of a fleet are too many for a GPU's memory.
 

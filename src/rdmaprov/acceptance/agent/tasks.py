@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .gemm import measure_gemm
+from .gpu import measure_gpu
 from .group import RankGroup
 from .latency import measure_pair, measure_waits
 from .links import LinkCounter, moved_bytes, sent_bytes
@@ -64,7 +65,10 @@ def next_tasks(directory: Path, watch: Watch) -> Iterator[Task]:
 def perform(process: RankProcess, task: Task) -> None:
     """Do what a task asks of this rank, and report its end."""
     own = [index for index, ranks in task["groups"].items() if process.rank in ranks]
-    if own:
+    if own and task["collective"] == "gpu":
+        process.watch.begin_phase("gpu", process.plan["limits_s"]["step"])
+        measure_gpu(process.alone(task, int(own[0])))
+    elif own:
         _measure(process, task, int(own[0]))
     say("finished", task=task["number"])
 

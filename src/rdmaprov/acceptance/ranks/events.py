@@ -56,6 +56,17 @@ _LINK = fields({"from": _ADDRESS, "to": _ADDRESS, "segments": _NATURAL, "again":
 _OF_TASK: dict[str, Check] = {"plane": _TEXT, "task": _NATURAL, "group": _NATURAL}
 _ROW: dict[str, Check] = {**_OF_TASK, "dtype": _TEXT, "bytes": _NATURAL, "in_place": boolean}
 _MOST_INTERVALS = 100_000
+_SENSOR = number(least=-1)  # -1: the driver does not say
+_SPAN = fields(
+    {
+        "tflops": _GB_S,
+        "cpu_tflops": _GB_S,
+        "mhz": _SENSOR,
+        "watts": _SENSOR,
+        "celsius": _SENSOR,
+        "reasons": _NATURAL,
+    }
+)
 _SHAPES: dict[str, dict[str, Check]] = {
     "phase": {"phase": _TEXT},
     "hello": {"pid": _NATURAL, "torch": _TEXT, "nccl": _TEXT},
@@ -104,6 +115,18 @@ _SHAPES: dict[str, dict[str, Check]] = {
         "worst_us": _TIME_US,
         "own_us": _TIME_US,
         **{f"{name}_us": _NUMBER for name in STEP_PHASES},
+    },
+    "gpu": {
+        **_OF_TASK,
+        "device": text(most=128),
+        "pci": text(r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])?"),
+        "link": list_of(_SENSOR, 4, least=4),
+        "limit_w": _SENSOR,
+        "processes": _SENSOR,
+        "spans": list_of(_SPAN, 600, least=1),
+        **dict.fromkeys(("fp8_tflops", "memory_gb_s", "to_gpu_gb_s", "from_gpu_gb_s"), _NUMBER),
+        "wrong": mapping_to(_NATURAL),
+        "checked": _NATURAL,
     },
     "lacks": {**_OF_TASK, "what": _TEXT},
     "flight": {**_OF_TASK, "text": _long_text},

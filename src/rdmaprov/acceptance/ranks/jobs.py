@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
@@ -93,6 +94,17 @@ def host_job(site: GateSite, node: Node, size: int) -> GateJob:
     ranks = (tuple(range(job.world)),)
     task = Task(0, "host", HOST_PLANE, ranks, sizes=(size,), limit_s=GROUP_S)
     return replace(job, address=LOOPBACK, tasks=(task,), sampled={})
+
+
+def gpu_job(site: GateSite, node: Node, work: Mapping[str, Any]) -> GateJob:
+    """Return the job in which each GPU of a node works by itself.
+
+    Args:
+        work: as Task.work.
+    """
+    job = host_job(site, node, 0)
+    ranks = (tuple(range(job.world)),)
+    return replace(job, tasks=(Task(0, "gpu", HOST_PLANE, ranks, "gpu", work=work),))
 
 
 def session_job(site: GateSite, number: int) -> GateJob:

@@ -46,7 +46,7 @@ def run_host(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageR
     runs = runner.run([jobs.host_job(site, node, size) for node in site.nodes], limit_s)
     rates: dict[str, float] = {}
     for node, ran in zip(site.nodes, runs, strict=True):
-        report.findings += _about_node(node.name, ran)
+        report.findings += about_node(node.name, ran)
         if (row := _best_row(ran)) is not None and ran.good:
             rates[node.name] = row.busbw_gb_s
     least = compare.least_rate(rates) if site.backend == "nccl" else 0.0
@@ -55,12 +55,12 @@ def run_host(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageR
         report.findings += compare.slow_nodes(rates)
         bad = {name for each in report.findings for name in each.nodes}
         report.intra_node_gb_s = min((r for n, r in rates.items() if n not in bad), default=0.0)
-    report.findings = _folded(report.findings, len(site.nodes))
+    report.findings = folded(report.findings, len(site.nodes))
     report.said = _sentence(report, [node.name for node in site.nodes])
     return report
 
 
-def _folded(found: Sequence[Finding], nodes: int) -> list[Finding]:
+def folded(found: Sequence[Finding], nodes: int) -> list[Finding]:
     """Return the findings, with one for the fleet where most nodes have the same known cause."""
     alike: dict[object, list[Finding]] = defaultdict(list)
     for each in found:
@@ -84,7 +84,7 @@ def _best_row(ran: JobRun) -> measure.SweepRow | None:
     return measure.largest_row(measure.rows(ran), ran.job.planes[0].name)
 
 
-def _about_node(name: str, ran: JobRun) -> Iterator[Finding]:
+def about_node(name: str, ran: JobRun) -> Iterator[Finding]:
     """Yield why a node failed alone; nobody else can be at fault."""
     for each in (*blame.findings(ran), *wrong_sums.findings(ran)):
         yield each if each.node else _of_node(each, name)

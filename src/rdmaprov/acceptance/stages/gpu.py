@@ -1,0 +1,388 @@
+"""The stage `gpu`: every GPU by itself, all at once: arithmetic, memory, link, exactness.
+
+A GPU is judged by those of its model in the fleet, and a fleet by what its model can do.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rdmaprov.acceptance.preflight import needs as preflight
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks import jobs
+from rdmaprov.acceptance.ranks.events import RankEvent
+from rdmaprov.acceptance.ranks.launch import JobRunner
+from rdmaprov.acceptance.ranks.run import JobRun
+from rdmaprov.acceptance.stage_report import StageReport
+from rdmaprov.acceptance.stages.host import about_node, folded
+from rdmaprov.bandwidth.rates import format_percent
+from rdmaprov.finding.finding import Finding
+from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
+from rdmaprov.rail_counters.change_points import change_points
+from rdmaprov.sizing.model import peaks
+from rdmaprov.words import quantity, some
+
+# Matrices of this side fill a GPU; with them and copies of 1 GiB, a GPU needs 3 GiB. Seconds of
+# bf16, of fp8, and of each copy: with torch's start, a node needs less than a minute.
+WORK = {
+    "nccl": {"size": 8192, "bytes": 1 << 30, "seconds": (20.0, 3.0, 2.0)},
+    "gloo": {"size": 256, "bytes": 1 << 20, "seconds": (1.0, 0.1, 0.1)},
+}
+_ROOM = 5  # of these copies must fit into the free memory
+# The rate of the first seconds is another one: docs/supported.md, "On one H200".
+_SETTLE = 2
+# Of its model's data sheet, what a healthy GPU makes: arithmetic 0.67 to 0.71 on H100 and H200
+# at the power cap (docs/supported.md), 0.54 on MI300X (AMD, Measuring Max-Achievable FLOPs); memory
+# 0.90. Below these, our choice, a whole fleet is slow.
+_LEAST_SHARE = 0.4
+_LEAST_MEMORY = 0.75
+# nvml.h, NvmlClocksEventReasons: a GPU that protects itself. A power cap, idle clocks and clocks
+# that an operator set are none.
+REASONS = {
+    0x8: "HW slowdown",
+    0x20: "SW thermal slowdown",
+    0x40: "HW thermal slowdown",
+    0x80: "HW power brake",
+}
+_LEAST_PEERS = 3  # at the same place of their nodes
+# A link that is bad has half of its lanes or of its rate, or less; good ones differ by their NUMA
+# node and by what shares their switch. Between them, our choice.
+_BAD_LINK = 0.75
+
+
+@dataclass(frozen=True)
+class MeasuredGpu:
+    """What one GPU did.
+
+    Args:
+        number: in its node.
+        event: as its rank reported it.
+        on_gpu: whether it is a GPU; else a CPU, judged by the time that its process had one.
+    """
+
+    node: str
+    number: int
+    event: RankEvent
+    on_gpu: bool = True
+
+    @cached_property
+    def rates(self) -> list[float]:
+        """Return the rate of each second, 10¹² operations a second."""
+        key = "tflops" if self.on_gpu else "cpu_tflops"
+        return [float(span[key]) for span in self.event["spans"]]
+
+    @cached_property
+    def tflops(self) -> float:
+        """Return its usual rate, once it has settled."""
+        return statistics.median(self.rates[_SETTLE:] or self.rates)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Return by which reasons it protected itself in most seconds."""
+        spans = self.event["spans"]
+        return tuple(
+            name
+            for bit, name in REASONS.items()
+            if 2 * sum(bool(span["reasons"] & bit) for span in spans) > len(spans)
+        )
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in its node."""
+        if not self.on_gpu:
+            return "its CPU"
+        at = self.event["pci"]
+        return f"GPU {self.number}{f' ({at})' if at else ''}"
+
+    @property
+    def state(self) -> str:
+        """Return what its driver said while it worked, in short; empty if nothing."""
+        spans = self.event["spans"]
+        said = [
+            f"{statistics.median(s[key] for s in spans):.0f} {unit}"
+            for key, unit in (("mhz", "MHz"), ("watts", "W"), ("celsius", "°C"))
+            if all(span[key] >= 0 for span in spans)
+        ]
+        return ", ".join([*said, *self.reasons])
+
+
+@dataclass(frozen=True)
+class GpuRate:
+    """A rate by which GPUs are compared.
+
+    Args:
+        kind: of its finding.
+        value: of a GPU; 0 where it has none.
+        least: the share of its peers' below which it is bad.
+        same_place: compare those at the same place of their nodes: links differ by place.
+    """
+
+    kind: str
+    what: str
+    unit: str
+    remedy: str
+    value: Callable[[MeasuredGpu], float]
+    least: float = BAD_SHARE
+    same_place: bool = False
+
+
+_CLOCKS = (
+    "On {node}, read clocks and limits under load: nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE; "
+    "then dmesg -T for Xids"
+)
+_MEMORY = "On {node}, run: nvidia-smi -q -d CLOCK,ROW_REMAPPER,ECC; dmesg -T"
+_SLOT = "On {node}, run: lspci -vv (LnkSta of the GPU and of the ports above it); numactl -H"
+RATES = (
+    GpuRate("device.slow", "matrix multiplication", "TFLOP/s", _CLOCKS, lambda g: g.tflops),
+    GpuRate("device.slow", "fp8", "TFLOP/s", _CLOCKS, lambda g: g.event["fp8_tflops"]),
+    GpuRate("gpu.slow-memory", "its memory", "GB/s", _MEMORY, lambda g: g.event["memory_gb_s"]),
+    *(
+        GpuRate(
+            "gpu.slow-link", f"copies {way} it", "GB/s", _SLOT, value, _BAD_LINK, same_place=True
+        )
+        for way, value in (
+            ("to", lambda g: g.event["to_gpu_gb_s"]),
+            ("from", lambda g: g.event["from_gpu_gb_s"]),
+        )
+    ),
+)
+
+
+def run_gpu(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageReport:
+    """Return what each GPU of each node does by itself."""
+    report = StageReport("gpu")
+    work = dict(WORK[site.backend])
+    if site.backend != "nccl":
+        report.is_skipped, report.said = True, "no GPU takes part (backend gloo)"
+        return report
+    free = preflight.free_bytes(site.facts)
+    while work["bytes"] * _ROOM > free and work["bytes"] > 1 << 20:  # type: ignore[operator]
+        work["bytes"] //= 2  # type: ignore[operator]
+    runs = runner.run([jobs.gpu_job(site, node, work) for node in site.nodes], limit_s)
+    judge(report, runs)
+    return report
+
+
+def judge(report: StageReport, runs: Sequence[JobRun]) -> None:
+    """Add what is wrong with GPUs, and what was measured of each.
+
+    Args:
+        runs: of each node by itself.
+    """
+    gpus, silent = [], []
+    for ran in runs:
+        own = list(_measured(ran))
+        gpus += own
+        bad = [*_hung(ran)] or list(about_node(ran.job.nodes[0], ran))
+        report.findings += bad
+        if not bad and len(own) < ran.job.world:
+            silent.append(ran.job.nodes[0])
+    report.findings = folded(report.findings, len(runs))
+    if silent:
+        what = f"GPUs are not measured: not all ranks of {some(silent, 4)} reported them"
+        remedy = "On the controller, read logs/ of this run"
+        report.findings.append(
+            Finding("gpu.unmeasured", what, remedy, nodes=tuple(silent), level="node", proven=False)
+        )
+    report.findings += _wrong(gpus)
+    shared = [gpu for gpu in gpus if gpu.event["processes"] > 1]
+    report.findings += _disturbed(shared)
+    _compare(report, [gpu for gpu in gpus if gpu not in shared])
+    report.detail = {"devices": [_as_data(gpu) for gpu in gpus]}
+    report.said = _sentence(gpus, report)
+
+
+def _measured(ran: JobRun) -> Iterator[MeasuredGpu]:
+    for event in ran.events_of("gpu"):
+        rank, job = event["rank"], ran.job
+        yield MeasuredGpu(job.node_of(rank), rank % job.per_node, event, job.backend == "nccl")
+
+
+def _hung(ran: JobRun) -> Iterator[Finding]:
+    """Yield the GPUs that did not end their work; the others of the node wait for them."""
+    for event in ran.events_of("late"):
+        if event["phase"] == "gpu" and "store: waits" not in event["where"]:
+            node, number = ran.job.node_of(event["rank"]), event["rank"] % ran.job.per_node
+            what = f"GPU {number} did not end its own work within {event['limit_s']:.0f} s"
+            remedy = f"On {node}, look for Xids: dmesg -T; reset the GPU or reboot"
+            yield Finding("gpu.hung", what, remedy, node, level="rank", part=f"GPU {number}")
+
+
+def _wrong(gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        if bad := {name: count for name, count in gpu.event["wrong"].items() if count}:
+            said = some([f"{count} {name}" for name, count in bad.items()], 3)
+            what = f"{gpu.name} computes wrong values: {said}, in {gpu.event['checked']} products"
+            remedy = f"Replace it: its results are wrong without an error. On {gpu.node}: dmesg -T"
+            yield Finding(
+                "gpu.wrong", what, remedy, gpu.node, level="rank", part=_part(gpu), values=bad
+            )
+
+
+def _part(gpu: MeasuredGpu) -> str:
+    return f"GPU {gpu.number}"
+
+
+def _disturbed(gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        many = quantity(int(gpu.event["processes"]) - 1, "other process")
+        what = f"{gpu.name} is not judged: {many} computed on it (NVML)"
+        remedy = f"Drain {gpu.node}, then run rdmaprov accept again"
+        yield Finding("gpu.disturbed", what, remedy, gpu.node, proven=False, part=_part(gpu))
+
+
+def _compare(report: StageReport, gpus: Sequence[MeasuredGpu]) -> None:
+    """Add the GPUs that are slow beside those of their model, and models that are slow."""
+    models: dict[str, list[MeasuredGpu]] = defaultdict(list)
+    for gpu in gpus:
+        models[gpu.event["device"]].append(gpu)
+    for name, own in models.items():
+        report.findings += _slow_model(name, own)
+        found: dict[tuple[str, int], Finding] = {
+            (gpu.node, gpu.number): late for gpu in own if (late := _became_slow(gpu))
+        }
+        for rate in RATES:
+            for each in _slow(rate, own):
+                found.setdefault((each.node, int(each.values["gpu"])), each)
+        report.findings += _by_node(found, own)
+        if own[0].on_gpu and peaks(name) is None:
+            report.notes.append(f"gpu: what a {name} can do is not known: judged by its peers")
+    if len(models) > 1:
+        report.notes.append(f"gpu: {len(models)} models, each judged by itself: {some(models, 4)}")
+
+
+def _slow(rate: GpuRate, gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
+    """Yield the GPUs of a model that are slow by one rate; what most show accuses nobody."""
+    groups: dict[int, list[MeasuredGpu]] = defaultdict(list)
+    nodes = {gpu.node for gpu in gpus}
+    for gpu in gpus:
+        if rate.value(gpu) > 0:
+            place = gpu.number if rate.same_place and len(nodes) >= _LEAST_PEERS else 0
+            groups[place].append(gpu)
+    for own in groups.values():
+        values = [rate.value(gpu) for gpu in own]
+        usual = reference(values)
+        least = least_good(values, rate.least if own[0].on_gpu else GLOO_BAD_SHARE)
+        bad = [gpu for gpu in own if rate.value(gpu) < least]
+        for gpu in bad if 2 * len(bad) <= len(own) else ():
+            yield _slow_finding(rate, gpu, usual)
+
+
+def _slow_finding(rate: GpuRate, gpu: MeasuredGpu, usual: float) -> Finding:
+    value = rate.value(gpu)
+    what = (
+        f"{gpu.name} alone: {value:.3g} {rate.unit} of {rate.what}, "
+        f"{format_percent(value / usual)} of the {usual:.3g} {rate.unit} of its peers"
+    )
+    extra = _link(gpu) if rate.same_place else gpu.state
+    values: dict[str, float | str] = {"gpu": gpu.number, "seen": value, "usual": usual}
+    return Finding(
+        rate.kind,
+        what + (f" ({extra})" if extra else ""),
+        rate.remedy.format(node=gpu.node),
+        gpu.node,
+        level="rank",
+        part=_part(gpu),
+        values=values,
+    )
+
+
+def _link(gpu: MeasuredGpu) -> str:
+    """Return how its PCIe link stands, if that is known; an idle link may be slower."""
+    lanes, most_lanes, rate, most = gpu.event["link"]
+    if min(lanes, most_lanes, rate, most) <= 0:
+        return ""
+    return f"x{lanes:.0f} of x{most_lanes:.0f} lanes at {rate:g} of {most:g} GT/s"
+
+
+def _became_slow(gpu: MeasuredGpu) -> Finding | None:
+    """Return that a GPU became slow while it worked, and when; None if it did not."""
+    rates = gpu.rates[_SETTLE:]
+    cuts = change_points([1 / rate for rate in rates])
+    if not cuts:
+        return None
+    before, after = statistics.median(rates[: cuts[0]]), statistics.median(rates[cuts[-1] :])
+    if after >= BAD_SHARE * before:
+        return None
+    at = _SETTLE + cuts[0]
+    what = (
+        f"{gpu.name} became slow after {at} s of work: {before:.3g}, then {after:.3g} TFLOP/s"
+        f"{f' ({gpu.state})' if gpu.state else ''}"
+    )
+    values: dict[str, float | str] = {"gpu": gpu.number, "seen": after, "usual": before, "at_s": at}
+    remedy = _CLOCKS.format(node=gpu.node)
+    place = {"level": "rank", "part": _part(gpu), "values": values}
+    return Finding("device.slow", what, remedy, gpu.node, **place)  # type: ignore[arg-type]
+
+
+def _by_node(
+    found: Mapping[tuple[str, int], Finding], gpus: Collection[MeasuredGpu]
+) -> Iterator[Finding]:
+    """Yield the findings, one for a node of which all GPUs are slow alike."""
+    per_node: dict[str, list[Finding]] = defaultdict(list)
+    for (node, _), each in found.items():
+        per_node[node].append(each)
+    for node, own in per_node.items():
+        many = sum(gpu.node == node for gpu in gpus)
+        if len(own) < many or many == 1 or len({each.kind for each in own}) > 1:
+            yield from own
+            continue
+        worst = min(own, key=lambda each: float(each.values["seen"]) / float(each.values["usual"]))
+        what = f"all {many} GPUs are slow, the slowest: {worst.what}"
+        yield Finding(worst.kind, what, worst.remedy, node, level="node", values=worst.values)
+
+
+def _slow_model(name: str, gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
+    """Yield that most GPUs of a model are slow, by its data sheet or by what they say."""
+    nodes = tuple(dict.fromkeys(gpu.node for gpu in gpus))
+    known = peaks(name) if gpus[0].on_gpu else None
+    remedy = _CLOCKS.format(node=nodes[0])
+    for kind, what, unit, share, rates, peak in (
+        ("device.fleet-slow", "matrix multiplication", "TFLOP/s", _LEAST_SHARE, 0, 0),
+        ("gpu.slow-memory", "their memory", "GB/s", _LEAST_MEMORY, 2, 1),
+    ):
+        usual = statistics.median(RATES[rates].value(gpu) for gpu in gpus)
+        if known and usual < share * known[peak]:
+            said = (
+                f"most {name} have {usual:.3g} {unit} of {what}, "
+                f"{format_percent(usual / known[peak])} of their data sheet's {known[peak]:g}; "
+                f"at least {format_percent(share)} is expected"
+            )
+            yield Finding(kind, said, remedy, nodes=nodes, level="fleet")
+    held = [gpu for gpu in gpus if gpu.reasons]
+    if 2 * len(held) > len(gpus) > 1:
+        why = some(list(dict.fromkeys(name for gpu in held for name in gpu.reasons)), 4)
+        what = f"{len(held)} of {len(gpus)} {name} hold their clocks down while they work: {why}"
+        yield Finding("gpu.throttled", what, remedy, nodes=nodes, level="fleet")
+
+
+def _as_data(gpu: MeasuredGpu) -> dict[str, Any]:
+    """Return a GPU as results.json has it."""
+    event = gpu.event
+    return {
+        "node": gpu.node,
+        "gpu": gpu.number,
+        "device": event["device"],
+        "pci": event["pci"] or None,
+        "tflops": round(gpu.tflops, 3),
+        "fp8_tflops": round(event["fp8_tflops"], 3) or None,
+        "memory_gb_s": round(event["memory_gb_s"], 3),
+        "to_gpu_gb_s": round(event["to_gpu_gb_s"], 3),
+        "from_gpu_gb_s": round(event["from_gpu_gb_s"], 3),
+        "wrong": sum(event["wrong"].values()),
+        "state": gpu.state,
+    }
+
+
+def _sentence(gpus: Sequence[MeasuredGpu], report: StageReport) -> str:
+    bad = len({name for each in report.findings for name in each.nodes})
+    said = f"{quantity(len(gpus), 'GPU')} alone: {quantity(bad, 'node')} with findings"
+    if gpus:
+        slowest = min(gpus, key=lambda gpu: gpu.tflops)
+        said += f", at {slowest.tflops:.3g} TFLOP/s or more ({slowest.node})"
+    return said
