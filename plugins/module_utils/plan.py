@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from .machine import Machine, NodeError
 
+_NET = "/sys/class/net"
+LINK_NOTE = "/var/lib/rdmaprov/link-changes.json"
 CONFIGURED = "configured"
 RUNNING = "running"
 
@@ -179,15 +182,53 @@ def make(machine: Machine, step: Step) -> None:
     step.do()
 
 
+def link_changes(machine: Machine) -> dict[str, int]:
+    """Return how often the link of each network device with hardware changed since the boot."""
+    found = {}
+    for netdev in machine.names(_NET):
+        text = machine.value(f"{_NET}/{netdev}/carrier_changes")
+        if text and text.isdigit() and machine.exists(f"{_NET}/{netdev}/device"):
+            found[netdev] = int(text)
+    return found
+
+
+def note_links(machine: Machine, before: dict[str, int]) -> None:
+    """Add the changes of links since `before` to the note of this boot, for validate to subtract.
+
+    Drivers take links down for settings (PFC, MTU, rings), which is no fault of a cable. At a
+    boot the counters begin anew, and so does the note.
+    """
+    boot = machine.value("/proc/sys/kernel/random/boot_id")
+    if not before or not boot:
+        return
+    try:
+        known = json.loads(machine.read(LINK_NOTE) or "{}")
+    except ValueError:
+        known = {}
+    own = known["changes"] if isinstance(known, dict) and known.get("boot_id") == boot else {}
+    after = link_changes(machine)
+    for netdev in before.keys() & after.keys():
+        if after[netdev] > before[netdev]:
+            own[netdev] = own.get(netdev, 0) + after[netdev] - before[netdev]
+    text = json.dumps({"boot_id": boot, "changes": own}, sort_keys=True) + "\n"
+    if text != machine.read(LINK_NOTE):
+        Machine(machine.root).write(LINK_NOTE, text)
+
+
 def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
     """Make a plan's steps, and return the next plan, which has none.
 
     Raises:
         NodeError: as the steps do, and if a setting is not in effect after it was set.
     """
-    for step in plan.steps:
-        make(plan.machine, step)
-    after = again()
+    before = link_changes(plan.machine)
+    try:
+        for step in plan.steps:
+            make(plan.machine, step)
+        after = again()
+    finally:
+        if plan.steps:
+            note_links(plan.machine, before)
     if after.steps:
         raise NodeError("set, but not in effect: " + changes_text(after.changes()))
     return after

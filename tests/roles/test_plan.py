@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from plugins.module_utils import replaced
 from plugins.module_utils.machine import Machine, NodeError, own
-from plugins.module_utils.plan import Plan, carry_out
+from plugins.module_utils.plan import LINK_NOTE, RUNNING, Change, Plan, carry_out
 from plugins.module_utils.replaced import MOST_CHANGES, STORE, Replaced, name_of
 from tests.roles.fake import FakeMachine
 
@@ -178,3 +178,30 @@ def test_nothing_is_replaced_that_cannot_be_kept(root_of: Path):
 def test_name_of_a_run_makes_no_path(run: str):
     assert name_of({"holder": {"run": run}}).endswith("-ansible")
     assert name_of({"holder": {"run": "/w/runs/20261127-1-apply"}}) == "20261127-1-apply"
+
+
+def test_links_that_a_step_takes_down_are_noted(machine):
+    """For validate to subtract them; of this boot, and of devices with hardware alone."""
+    base = "/sys/class/net/{}/carrier_changes"
+
+    def planned(machine, then):
+        plan = Plan(machine)
+        plan.add(Change(RUNNING, "ens1", "PFC", "off", "on"), lambda: then(machine))
+        return plan
+
+    def toggle(machine):
+        for netdev in ("ens1", "veth0"):
+            count = int(machine.read(base.format(netdev)))
+            machine.put(base.format(netdev), f"{count + 2}\n")
+
+    for netdev, count in (("ens1", "7\n"), ("ens2", "1\n"), ("veth0", "3\n")):
+        machine.put(base.format(netdev), count)
+    for netdev in ("ens1", "ens2"):
+        machine.put(f"/sys/class/net/{netdev}/device/vendor", "0x15b3\n")
+    seen = []
+    for boot in ("one", "one", "two"):
+        machine.put("/proc/sys/kernel/random/boot_id", boot + "\n")
+        carry_out(planned(machine, toggle), lambda: Plan(machine))
+        seen.append(json.loads(machine.read(LINK_NOTE)))
+    assert [each["changes"] for each in seen] == [{"ens1": 2}, {"ens1": 4}, {"ens1": 2}]
+    assert seen[-1]["boot_id"] == "two"

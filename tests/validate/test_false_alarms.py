@@ -144,6 +144,28 @@ def test_node_has_rebooted(suite, fleet, nodes, changed):
     assert judged(suite, fleet, nodes, changed) == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "note", "said"),
+    [
+        ("12", '{"boot_id": "one", "changes": {"ens1": 4}}', ""),
+        ("15", '{"boot_id": "one", "changes": {"ens1": 4}}', "without the 4 that apply made is 11"),
+        ("15", '{"boot_id": "one", "changes": {"ens2": 4}}', "changes of the carrier is 15"),
+        ("12", '{"boot_id": "before", "changes": {"ens1": 4}}', "no apply has noted in this boot"),
+        ("12", '{"boot_id": "one", "changes": {"ens1": "many"}}', "no apply has noted"),
+        ("12", "", "no apply has noted in this boot"),
+    ],
+)
+def test_link_was_taken_down_by_apply(suite, fleet, nodes, changed, changes, note, said):
+    """Setting PFC toggles a port: twelve changes, of which apply made four, are no bad cable."""
+    changed.put("/proc/uptime", "95.00 10.00\n")
+    changed.put("/proc/sys/kernel/random/boot_id", "one\n")
+    changed.put("/sys/class/net/ens1/carrier_changes", changes + "\n")
+    changed.put("/var/lib/rdmaprov/link-changes.json", note)
+    found = judged(suite, fleet, nodes, changed)
+    assert len(found) == bool(said), found
+    assert all("test_link_does_not_flap" in each and said in each for each in found)
+
+
 def test_rdma_device_is_renamed(suite, fleet, nodes, changed):
     """Udev gives RDMA devices other names; nccl.conf follows, and so does the suite."""
     changed.rename("/sys/class/infiniband/mlx5_0", "/sys/class/infiniband/rocep24s0")
