@@ -67,7 +67,34 @@ def markdown() -> str:
             lines.append(
                 f"| `{test}` | {sentence} | {finds or 'see [acceptance.md](acceptance.md)'} |"
             )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_alarms()]) + "\n"
+
+
+_ALARMS = """
+## False alarms
+
+What turned good nodes red elsewhere, or here, and the real fault next door, which differs in
+one thing. The rule that raised the alarm is red on both; the suite is silent on the first and finds
+the second (`tests/validate/false_alarms.yml`).
+
+| alarm | source | what was said | by the rule | good | found beside it |
+|---|---|---|---|---|---|"""
+
+
+def _alarms() -> Iterator[str]:
+    """Yield the table of false alarms."""
+    text = Path(__file__).with_name("false_alarms.yml").read_text()
+    yield _ALARMS
+    for name, alarm in yaml.load(text, Loader=yaml.CSafeLoader).items():
+        rule = "; ".join(
+            f"{key} {value}".replace("|", "\\|") for key, value in alarm["plain"].items()
+        )
+        good = "unknown" if alarm.get("unknown") else "silent"
+        source = alarm["source"].removeprefix("https://github.com/")
+        if source != alarm["source"]:
+            source = f"[{source}]({alarm['source']})"
+        found = alarm["red"].partition("::")[2]
+        yield f"| `{name}` | {source} | {alarm['said']} | `{rule}` | {good} | `{found}` |"
 
 
 if __name__ == "__main__":

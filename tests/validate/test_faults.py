@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,41 @@ def test_fault(name, suite, request, tmp_path):
     for test, text in red.items():
         lines = [each for each in said["failed"] + said["error"] if each.startswith(test + " ")]
         assert any(text in each for each in lines), lines
+
+
+ALARMS: dict[str, dict[str, Any]] = yaml.load(
+    (Path(__file__).parent / "false_alarms.yml").read_text(), Loader=yaml.CSafeLoader
+)
+
+
+def is_red_by(plain: dict[str, str], root: Path) -> bool:
+    """Return whether the plain rule of a false alarm's source is red on a node."""
+    if "missing" in plain:
+        return not (root / plain["missing"].lstrip("/")).exists()
+    files = [path.read_text() for path in root.glob(plain["in"].lstrip("/"))]
+    if "match" in plain:
+        return any(re.search(plain["match"], text, re.MULTILINE) for text in files)
+    return not any(re.search(plain["unlike"], text) for text in files)
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_false_alarm_and_the_fault_next_door(name, suite, request, tmp_path):
+    alarm = ALARMS[name]
+    before = request.getfixturevalue("roce")
+    for which in ("good", "bad"):
+        gpu1 = before.nodes["gpu1"].like(tmp_path / which)
+        altered, node = {**before.nodes, "gpu1": gpu1}, before.fleet.nodes[0]
+        for each in [*alarm.get("both", ()), *alarm[which]]:
+            node = alter(altered, node, each)
+        fleet = replace(before.fleet, nodes=(node, *before.fleet.nodes[1:]))
+        outcomes = judge(suite, fleet, hosts_of(altered, before.known), only=node)
+        red = {each.test for each in outcomes if each.state == "failed"}
+        unknown = {each.test for each in outcomes if each.state == "error"}
+        assert is_red_by(alarm["plain"], gpu1.root), f"{which}: the plain rule is silent"
+        if which == "good":
+            assert (red, unknown) == (set(), set(alarm.get("unknown", ()))), red | unknown
+        else:
+            assert alarm["red"] in red
 
 
 def hosts_of(altered: dict[str, FakeNode], learnt: dict[str, Any]) -> FakeHosts:
