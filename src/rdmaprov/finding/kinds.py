@@ -36,6 +36,11 @@ KINDS = {
         "the backend that was asked for; the GPUs that nodes have",
         "`--backend gloo`: run without it",
     ),
+    "bandwidth.collective": FindingKind(
+        "An all-gather, a reduce-scatter or an all-to-all is far below what the fabric gives.",
+        "its largest message on all ranks, against 0.7 of its floor",
+        "one bad path, which an all-reduce does not meet: `--pairs`; too few uplinks",
+    ),
     "bandwidth.floor": FindingKind(
         "The fleet's all-reduce is below what its hardware must reach, or was not measured.",
         "bus bandwidth at 1 GiB or more, against [the floor](acceptance.md)",

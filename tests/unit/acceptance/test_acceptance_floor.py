@@ -7,6 +7,7 @@ from tests import published
 from tests.unit.helpers.nccl_jobs import Job
 from tests.unit.helpers.swept_fleets import GIB, archive, floor_of, gate_site, judge, swept
 
+from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.evidence import judge as evidence
 from rdmaprov.acceptance.ranks.nccl_logs import read_run
 
@@ -50,6 +51,51 @@ def test_a_published_healthy_fleet_is_not_refused_by_the_gate(item):
 def test_a_published_slow_fleet_is_refused_by_the_gate(item):
     [finding] = judged(item)
     assert (finding.proven, finding.level) == (True, "")  # it names nobody, so isolation follows
+
+
+OTHERS = [each for each in published.measurements() if each.row.get("collective")]
+
+
+def others(item):
+    """Return findings and notes on another collective of a published fleet."""
+    fabric = item.fabric
+    site = gate_site(
+        fabric.nodes,
+        fabric.gpus_per_node,
+        item.row.get("gpu", ""),
+        fabric.nvlink_nodes,
+        rails=fabric.rails,
+        gbps=fabric.link_gbps,
+    )
+    name = {"alltoall": "all_to_all"}.get(fabric.collective, fabric.collective)
+    size = max(GIB, item.size_bytes)
+    ran = swept(fabric.nodes, fabric.gpus_per_node, item.busbw, size, collective=name)
+    return fleet_floor.judge_others(site, ran)
+
+
+@pytest.mark.parametrize("item", [m for m in OTHERS if m.healthy], ids=lambda item: item.name)
+def test_another_collective_of_a_published_healthy_fleet_is_not_refused(item):
+    assert others(item)[0] == []
+
+
+@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter", "all_to_all"])
+def test_another_collective_at_a_tenth_is_refused_and_just_below_its_floor_noted(name):
+    site, most = gate_site(16), 52.9 if name == "all_to_all" else 400.0
+
+    def judged_at(share):
+        ran = swept(16, 8, share * most, GIB, collective=name)
+        return fleet_floor.judge_others(site, ran)
+
+    assert judged_at(0.85) == ([], [])
+    [finding], _ = judged_at(0.1)
+    assert (finding.kind, finding.values["collective"]) == ("bandwidth.collective", name)
+    found, notes = judged_at(0.6)
+    assert (found, len(notes)) == ([], 1)
+
+
+def test_messages_that_are_small_are_no_measurement():
+    ran = swept(16, 8, 1.0, GIB // 2, collective="all_to_all")
+    assert fleet_floor.judge_others(gate_site(16), ran) == ([], [])
 
 
 # --- PCIe slots ------------------------------------------------------------------------------

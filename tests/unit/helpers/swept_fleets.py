@@ -48,10 +48,10 @@ def gate_site(nodes=2, gpus=8, gpu="", racks=1, **own):
     return GateSite(made, facts, "nccl", Rendezvous("192.0.2.1", {}))
 
 
-def swept(nodes, gpus, busbw_gb_s, size, algorithm="", environment=None):
-    """Return a run whose all-reduce of all ranks reaches so much."""
+def swept(nodes, gpus, busbw_gb_s, size, algorithm="", environment=None, collective="all_reduce"):
+    """Return a run whose all-reduce, or another collective, of all ranks reaches so much."""
     world = nodes * gpus
-    task = Task(0, "fleet", "all rails", (tuple(range(world)),), sizes=(size,))
+    task = Task(0, "fleet", "all rails", (tuple(range(world)),), collective, sizes=(size,))
     made = job(
         nodes,
         per_node=gpus,
@@ -61,7 +61,8 @@ def swept(nodes, gpus, busbw_gb_s, size, algorithm="", environment=None):
         environment=environment or {},
     )
     ran = JobRun(made)
-    us = size * 2 * (world - 1) / world / busbw_gb_s / 1e3
+    rounds = 2 if collective == "all_reduce" else 1
+    us = size * rounds * (world - 1) / world / busbw_gb_s / 1e3
     times = {"median_us": us, "p99_us": us, "min_us": us, "count": 5, "dtype": "float32"}
     for name in made.nodes:
         ran.nodes[name] = NodeRun(directory="/run/x", rc=0, left=())

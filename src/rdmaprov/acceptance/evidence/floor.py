@@ -23,6 +23,10 @@ from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
 # The floor is of messages that fill the links: nccl-tests' own reports are of these.
 MIN_FLOOR_BYTES = 1 << 30
 _FUNCTIONS = {"all_reduce": "AllReduce"}
+_OTHERS = {name: name for name in ("all_gather", "reduce_scatter")} | {"all_to_all": "alltoall"}
+# Of its floor: one bad path of thousands holds an all-to-all at a tenth; crowded spines lower it by
+# less. Our choice.
+_FAR_BELOW = 0.7
 # CollNet is SHARP in the switches; what else is no algorithm of the floor's is not known to it.
 _COLLNET = {"collnetdirect": "sharp", "collnetchain": "sharp"}
 
@@ -57,6 +61,47 @@ def judge(
     return judgement, list(_findings(judgement, is_known=not fabric.is_guessed))
 
 
+def judge_others(
+    site: GateSite, ran: JobRun, intra_node_gb_s: float = 0.0
+) -> tuple[list[Finding], list[str]]:
+    """Return which other collectives of all ranks are slow, and notes on those that are near it.
+
+    Fewer fleets have published them than all-reduces, so one that is a little below its floor is a
+    note. Where the floor has no formula, as within one NVLink domain, nothing is said.
+    """
+    found, notes = [], []
+    fabric = fabric_of(site, ran, intra_node_gb_s)
+    for name, its in _OTHERS.items():
+        row = fleet_row(ran, name)
+        if row is None or row.bytes < MIN_FLOOR_BYTES:
+            continue
+        own = replace(fabric, collective=its)
+        try:
+            judgement = floor.judge(own, floor.derive(own, size_bytes=row.bytes), row.busbw_gb_s)
+        except FabricError:
+            continue
+        if judgement.verdict is not floor_model.FloorVerdict.SLOW:
+            continue
+        if row.busbw_gb_s >= _FAR_BELOW * judgement.floor.floor_gb_s:
+            notes.append(judgement.sentence)
+            continue
+        values: dict[str, float | str] = {"gb_s": row.busbw_gb_s, "collective": name}
+        remedy = (
+            "An all-reduce hides one bad path, as neighbors alone meet in it: run rdmaprov accept "
+            "--pairs with perftest on the nodes, which tests each path"
+        )
+        found.append(
+            Finding(
+                "bandwidth.collective",
+                judgement.sentence,
+                remedy,
+                proven=not own.is_guessed,
+                values=values,
+            )
+        )
+    return found, notes
+
+
 def _demanded(
     site: GateSite, choices: Collection[AlgorithmChoice], fabric: Fabric, row: SweepRow | None
 ) -> floor_model.Floor:
@@ -79,12 +124,12 @@ def _findings(judgement: Judgement, *, is_known: bool) -> Iterator[Finding]:
         yield Finding("bandwidth.floor", what, remedy, proven=is_known)
 
 
-def fleet_row(ran: JobRun) -> SweepRow | None:
-    """Return the largest all-reduce of all ranks of a run, None if there was none."""
+def fleet_row(ran: JobRun, collective: str = "all_reduce") -> SweepRow | None:
+    """Return the largest all-reduce, or another collective, of all ranks; None if none ran."""
     rows = [
         row
         for row in measure.rows(ran)
-        if row.collective == "all_reduce" and len(row.ranks) == ran.job.world
+        if row.collective == collective and len(row.ranks) == ran.job.world
     ]
     return measure.largest_row(rows, ran.job.planes[0].name)
 

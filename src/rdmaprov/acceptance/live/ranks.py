@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from rdmaprov.acceptance.at_fault import run as blame
@@ -97,7 +97,13 @@ class LiveRanks:
 
         return self._perform(ranks, task, _sweeps, {})
 
-    def measure_gpus(self, groups: Sequence[Group]) -> dict[tuple[Group, int], float]:
+    def all_to_all(self, groups: Sequence[Group]) -> dict[tuple[Group, int], float]:
+        """Return what groups reach in an all-to-all, as `measure_gpus` does in an all-reduce."""
+        return self.measure_gpus(groups, "all_to_all")
+
+    def measure_gpus(
+        self, groups: Sequence[Group], collective: str = "all_reduce"
+    ) -> dict[tuple[Group, int], float]:
         """Return what groups reach with one GPU of each node, by the number of that GPU.
 
         All GPUs measure at once. NCCL uses the rail that is next to the GPU.
@@ -110,7 +116,7 @@ class LiveRanks:
             if self._is_there(group)
             for local in range(job.per_node)
         }
-        return self._measure(ranks, "")
+        return self._measure(ranks, "", collective)
 
     def measure_latencies(self, pairs: Sequence[Pair]) -> dict[Pair, float]:
         """Return half a round trip of 8 B between the first ranks of two nodes, microseconds.
@@ -129,10 +135,13 @@ class LiveRanks:
     def _is_there(self, group: Group) -> bool:
         return self.lost.isdisjoint(group)
 
-    def _measure(self, ranks: Mapping[_Key, tuple[int, ...]], plane: str) -> dict[_Key, float]:
+    def _measure(
+        self, ranks: Mapping[_Key, tuple[int, ...]], plane: str, collective: str = "all_reduce"
+    ) -> dict[_Key, float]:
         def group_task(job: GateJob, number: int, groups: Ranks) -> Task:
             size = jobs.group_bytes(self.site)
-            return jobs.group_task(job, number, self.stage, plane, groups, size)
+            task = jobs.group_task(job, number, self.stage, plane, groups, size)
+            return replace(task, collective=collective)
 
         return self._perform(ranks, group_task, _rates, 0.0)
 

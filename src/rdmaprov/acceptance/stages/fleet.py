@@ -152,6 +152,10 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     result.used_sharp = bool(notes)
     result.judgement, slow = fleet_floor.judge(site, ran, choices, result.intra_node_gb_s)
     result.findings += slow
+    if ran.good:
+        slow, notes = fleet_floor.judge_others(site, ran, result.intra_node_gb_s)
+        result.findings += slow
+        result.notes += notes
     result.notes += result.judgement.notes if result.judgement else ()
     if ran.good:
         when = datetime.now(UTC).isoformat(timespec="seconds")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.evidence.judge import SHARP_USED
+from rdmaprov.acceptance.live import isolate
+from rdmaprov.acceptance.live.bad_path import find_bad_paths
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.preflight import readings
@@ -122,7 +124,10 @@ class WholeFleet:
             return []
         self.outputs.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
         with LiveRanks(site, self.runner, "isolation").opened() as live:
-            return stages_groups.run_isolation(live, site)
+            named = stages_groups.run_isolation(live, site)
+            if not named and any(each.kind == "bandwidth.collective" for each in unnamed):
+                named = isolate.findings(find_bad_paths(live))
+            return named
 
 
 def _said(result: GateResult, world: int) -> str:
