@@ -13,6 +13,7 @@ from rdmaprov.words import quantity
 _MOST_PARTS = 6
 # In another name NodeSet would find an operator, a wildcard or a digit that is not ASCII.
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,255}")
+_NUMBER = re.compile(r"[0-9]{0,9}\Z")  # that ends a name, and that Slurm can count
 _TOKEN = re.compile(r"[\w.-]+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f:]*::[0-9a-f:]*\b")
 # Behind a remedy: where a person logs in, or removes a key.
@@ -96,7 +97,7 @@ def fold_names(nodes: Iterable[str]) -> str:
 
     names = set(nodes)
     plain = {name for name in names if _PLAIN.fullmatch(name)}
-    ranges = NodeSet.fromlist(plain, resolver=RESOLVER_NOGROUP).contiguous()
+    ranges = NodeSet.fromlist(fold_last(plain), resolver=RESOLVER_NOGROUP).contiguous()
     parts = list(islice(ranges, _MOST_PARTS))
     odd = sorted(names - plain)[: _MOST_PARTS - len(parts)]
     shown = NodeSet(resolver=RESOLVER_NOGROUP)
@@ -104,6 +105,24 @@ def fold_names(nodes: Iterable[str]) -> str:
         shown.update(part)
     rest = len(names) - len(shown) - len(odd)
     return ",".join(filter(None, [str(shown), *odd])) + (f" and {rest} more" if rest else "")
+
+
+def fold_last(names: Iterable[str]) -> list[str]:
+    """Return names, of those that end with a number and differ in nothing else one range.
+
+    >>> fold_last(["r1-n01", "r1-n02", "r2-n01", "r1-n01-ib"])
+    ['r1-n[01-02]', 'r2-n01', 'r1-n01-ib']
+    """
+    from ClusterShell.RangeSet import RangeSet
+
+    numbers: dict[tuple[str, bool], list[str]] = {}
+    for name in dict.fromkeys(names):
+        number = _NUMBER.search(name)[0]  # type: ignore[index] # it may be empty
+        numbers.setdefault((name.removesuffix(number), bool(number)), []).append(number)
+    return [
+        text + (own[0] if len(own) == 1 else f"[{RangeSet.fromlist(own)}]")
+        for (text, _), own in numbers.items()
+    ]
 
 
 def name_masker(names: Collection[str]) -> Callable[[str], str]:

@@ -22,6 +22,7 @@ class NodeStatus:
         word: the scheduler's own word for its state, for a message.
         busy: whether a job has it, or still leaves it.
         idle: whether it could get a job now, and has none.
+        planned: whether it has none, and the scheduler keeps it for one that waits for more nodes.
         reason: why it drains or is down, empty without one.
         jobs: the numbers of its jobs, where the scheduler tells them.
     """
@@ -34,6 +35,7 @@ class NodeStatus:
     up: bool = True
     reason: str = ""
     jobs: tuple[str, ...] = ()
+    planned: bool = False
 
     @property
     def is_ours(self) -> bool:

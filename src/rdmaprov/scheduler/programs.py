@@ -12,6 +12,7 @@ from rdmaprov.problem import printable
 
 ASK_S = 30  # slurmctld's own limit for a message is 10 s [slurm.conf, MessageTimeout]
 _MOST_REASON = 300  # characters
+_BESIDE = 8192  # bytes for a program's other words, their pointers and the loader's; our choice
 # Of the user's own job or shell: they change what Slurm's commands do, beside their options.
 _OTHERS = re.compile(r"(SLURM|SALLOC|SBATCH|SRUN|SQUEUE|SINFO|SCONTROL)_(?!CONF$)")
 
@@ -29,6 +30,17 @@ def environment() -> dict[str, str]:
     """Return this process's environment without them."""
     left_out = other_settings()
     return {name: text for name, text in os.environ.items() if name not in left_out}
+
+
+def most_bytes() -> int:
+    """Return how many bytes one word of a command may have beside the rest of it.
+
+    The kernel takes 32 pages in one word, and SC_ARG_MAX in all words and variables, each with its
+    end and its pointer [execve(2); Linux include/uapi/linux/binfmts.h, MAX_ARG_STRLEN].
+    """
+    variables = sum(len(name) + len(text) + 10 for name, text in os.environb.items())
+    alone, total = 32 * os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_ARG_MAX")
+    return min(alone, total - variables) - _BESIDE
 
 
 def ask(argv: Sequence[str], hint: str, absent: str = "") -> str:

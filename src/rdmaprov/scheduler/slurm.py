@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 import pwd
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from rdmaprov.problem import printable
 from rdmaprov.scheduler.model import NodeStatus
 from rdmaprov.scheduler.programs import SchedulerError, ask
-from rdmaprov.scheduler.slurm_text import parse_jobs, parse_nodes
+from rdmaprov.scheduler.slurm_text import fold_parts, parse_jobs, parse_nodes
 
 _HINT = "Run: scontrol ping"
 _ABSENT = "Run this where Slurm's commands are, such as on a login node"
@@ -27,9 +29,10 @@ class Slurm:
         """Return the state of each node, with the jobs that have it."""
         if not nodes:
             return {}
-        names = ",".join(nodes)
-        found = parse_nodes(ask_slurm("scontrol", "-o", "show", "node", names, hint=_WHERE), nodes)
-        jobs = parse_jobs(ask_slurm("squeue", "-h", "-w", names, "-t", _HAS_NODES, "-o", "%i|%N"))
+        words, parts = ("scontrol", "-o", "show", "node"), fold_parts(nodes)
+        found = parse_nodes("\n".join(ask_slurm(*words, e, hint=_WHERE) for e in parts), nodes)
+        # Without -w: squeue gets all jobs and compares each with the list [print.c, _filter_job].
+        jobs = parse_jobs(ask_slurm("squeue", "-h", "-t", _HAS_NODES, "-o", "%i|%N"))
         return {name: _with_jobs(each, jobs.get(name, ())) for name, each in found.items()}
 
     def drain(self, node: str, reason: str) -> None:
@@ -41,26 +44,27 @@ class Slurm:
         ask_slurm("scontrol", "update", f"nodename={node}", "state=resume")
 
     def hold(self, nodes: Sequence[str], label: str, seconds: float) -> None:
-        """Reserve nodes for this user; the reservation ends by itself if this process is killed."""
+        """Reserve nodes for this user; a reservation ends by itself if this process is killed."""
         self.release(nodes, label)
-        # Not MAGNETIC, which would draw this user's own jobs in.
-        ask_slurm(
-            "scontrol",
-            "create",
-            "reservation",
-            f"reservationname={label}",
-            f"users={pwd.getpwuid(os.geteuid()).pw_name}",
-            f"nodes={','.join(nodes)}",
-            "flags=maint,ignore_jobs",
-            "starttime=now",
-            f"duration={math.ceil(seconds / 60)}",
-        )
+        for number, part in enumerate(fold_parts(nodes)):
+            # Not MAGNETIC, which would draw this user's own jobs in.
+            ask_slurm(
+                *("scontrol", "create", "reservation"),
+                f"reservationname={label}{f'-part{number}' if number else ''}",
+                f"users={pwd.getpwuid(os.geteuid()).pw_name}",
+                f"nodes={part}",
+                "flags=maint,ignore_jobs",
+                "starttime=now",
+                f"duration={math.ceil(seconds / 60)}",
+            )
 
     def release(self, nodes: Sequence[str], label: str) -> None:  # noqa: ARG002 - it knows its own
-        """Delete the reservation, if it is there."""
-        if f"ReservationName={label} " in ask_slurm("scontrol", "-o", "show", "reservation"):
+        """Delete the reservation and its other parts, if they are there."""
+        pattern = rf"^ReservationName=({re.escape(label)}(?:-part\d+)?) "
+        shown = ask_slurm("scontrol", "-o", "show", "reservation")
+        for name in re.findall(pattern, shown, re.MULTILINE):
             with suppress(SchedulerError):  # its time ended since
-                ask_slurm("scontrol", "delete", f"reservationname={label}")
+                ask_slurm("scontrol", "delete", f"reservationname={name}")
 
     def resume_command(self, node: str) -> str:
         """Return Slurm's command."""
@@ -69,7 +73,18 @@ class Slurm:
 
 def _with_jobs(status: NodeStatus, jobs: tuple[str, ...]) -> NodeStatus:
     """Return a state with its jobs; a suspended job leaves its node idle, and is still there."""
-    return replace(status, jobs=jobs, busy=True, idle=False) if jobs else status
+    return replace(status, jobs=jobs, busy=True, idle=False, planned=False) if jobs else status
+
+
+def health_check_program(nodes: Sequence[str]) -> str:
+    """Return the HealthCheckProgram of the Slurm here that has nodes; empty if none is known."""
+    try:
+        said = ask_slurm("scontrol", "show", "config")
+        Slurm().status(nodes)
+    except SchedulerError:
+        return ""
+    found = re.search(r"^HealthCheckProgram\s*=\s*(/\S+)", said, re.MULTILINE)
+    return printable(found[1]) if found else ""
 
 
 def ask_slurm(*argv: str, hint: str = _HINT) -> str:

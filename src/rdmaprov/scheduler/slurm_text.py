@@ -10,22 +10,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from rdmaprov.problem import printable
+from rdmaprov.runs.groups import fold_last
 from rdmaprov.scheduler.model import NodeStatus
-from rdmaprov.scheduler.programs import SchedulerError
+from rdmaprov.scheduler.programs import SchedulerError, most_bytes
 
 _NAME = re.compile(r"NodeName=(\S+) ")
 _STATE = re.compile(r" State=([A-Z_]+[*~#!%$@^+A-Z_-]*)(?: |$)")
 # Behind it, newer versions have more. A reason is free text, its end is who set it and when.
 _REASON = re.compile(r" Reason=(.*?) \[[^\s@\[\]]+@\d{4}-\d\d-\d\dT[\d:]+\]")
 _UNSIGNED = re.compile(r" Reason=(.*)$")
-_JOB = re.compile(r"([0-9]+(?:_[0-9*\[\],%-]+)?(?:\+[0-9]+)?)\|(\S+)")
-# [Slurm's src/common/slurm_protocol_defs.c, node_state_string_complete and node_state_flag_string]
+# A job can have no node, such as one that only asks for a burst buffer.
+_JOB = re.compile(r"([0-9]+(?:_[0-9*\[\],%-]+)?(?:\+[0-9]+)?)\|(\S*)")
+# [github.com/SchedMD/slurm, src/common/slurm_protocol_defs.c, node_states and node_state_flags, in
+# the branches slurm-22.05 to slurm-25.11; INVAL and MAINT are what sinfo calls them]
 _DRAIN, _WORKS = "DRAIN", {"ALLOCATED", "MIXED", "COMPLETING", "ERROR"}
 _AWAY = {
     "DOWN", "UNKNOWN", "FUTURE", "FAIL", "NOT_RESPONDING", "NO_RESPOND", "INVALID_REG", "INVAL",
     "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP", "REBOOT_ISSUED",
 }  # fmt: skip
-# With any other flag it is somebody's: reserved, planned for a job, about to reboot.
+# With any other flag it is somebody's: RESERVED, BLOCKED (from 24.05), EXTERNAL (from 25.05),
+# PERFCTRS (to 23.11), REBOOT_REQUESTED. The backfill scheduler keeps a PLANNED one for a job.
 _IDLE = {"IDLE", "CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"}
 _RESERVED = {"RESERVED", "MAINTENANCE", "MAINT"}
 _FIELD = re.compile(r"(\w+)=(\S*)")
@@ -64,6 +68,7 @@ def _node(line: str) -> NodeStatus:
         drains,
         busy,
         idle=flags <= _IDLE and "IDLE" in flags,
+        planned="PLANNED" in flags and "IDLE" in flags and flags <= _IDLE | {"PLANNED"},
         up=not flags & _AWAY,
         reason=printable(" ".join(why[1].split())) if why else "",
     )
@@ -92,6 +97,21 @@ def parse_reservation(text: str) -> tuple[str, list[str]]:
     return found.get("State", ""), expand(nodes)
 
 
+def fold_parts(nodes: Sequence[str]) -> list[str]:
+    """Return lists of all nodes as Slurm's commands read them, folded, each short enough for them.
+
+    A range is at the end of a name [slurm.conf(5), NodeName, of 22.05 to 25.11]: Slurm's
+    hostlist_create() refuses n[1-2]-ib, which ClusterShell would write.
+
+    >>> fold_parts(["n1", "n2", "n1-ib", "n2-ib"])
+    ['n[1-2],n1-ib,n2-ib']
+    """
+    text, half = ",".join(fold_last(nodes)), len(nodes) // 2
+    if len(text) <= most_bytes() or not half:
+        return [text]
+    return [*fold_parts(nodes[:half]), *fold_parts(nodes[half:])]
+
+
 def expand(folded: str) -> list[str]:
     """Return the names of a folded list, such as `n[0-2]`.
 
@@ -114,7 +134,7 @@ def _flags(word: str) -> Iterator[str]:
 
 
 def parse_jobs(text: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the jobs of each node from `squeue -h -o %i|%N`.
+    """Return the jobs of each node that has any from `squeue -h -o %i|%N`.
 
     Raises:
         SchedulerError: a line is none of a job.
@@ -124,7 +144,7 @@ def parse_jobs(text: str) -> Mapping[str, tuple[str, ...]]:
         found = _JOB.fullmatch(line.strip())
         if found is None:
             raise _odd(f"this line is no job with nodes: {printable(line)[:60]}")
-        for node in expand(found[2]):
+        for node in expand(found[2]) if found[2] else ():
             jobs[node] = (*jobs.get(node, ()), found[1])
     return jobs
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
+import random
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rdmaprov.acceptance.launchers import allocation
+from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.scheduler.model import NodeStatus, our_reason
 from rdmaprov.scheduler.no_scheduler import NoScheduler
-from rdmaprov.scheduler.programs import SchedulerError
+from rdmaprov.scheduler.programs import SchedulerError, ask, most_bytes
 from rdmaprov.scheduler.service import Clock, give_back, note, take_out
-from rdmaprov.scheduler.slurm_text import parse_jobs, parse_nodes
+from rdmaprov.scheduler.slurm import Slurm, health_check_program
+from rdmaprov.scheduler.slurm_text import fold_parts, parse_jobs, parse_nodes
 
 IDLE = NodeStatus("n1", "idle", drains=False, busy=False, idle=True)
 ADMINS = replace(IDLE, word="drained", drains=True, idle=False, reason="bad board")
@@ -228,15 +237,11 @@ def test_node_whose_daemon_does_not_answer_is_not_up():
     ("word", "idle", "drains", "busy", "up"),
     [
         ("IDLE", True, False, False, True),
-        ("IDLE+CLOUD", True, False, False, True),
-        ("IDLE+DYNAMIC_NORM", True, False, False, True),
         ("IDLE*", False, False, False, False),
         ("IDLE~+CLOUD", False, False, False, False),
-        ("IDLE+PLANNED", False, False, False, True),
         ("IDLE+MAINTENANCE+RESERVED", False, False, False, True),
         ("IDLE+A_FLAG_OF_TOMORROW", False, False, False, True),
         ("MIXED+PLANNED", False, False, True, True),
-        ("IDLE+COMPLETING", False, False, True, True),
         ("ALLOCATED*+DRAIN", False, True, True, False),
         ("MIXED+DRAIN", False, True, True, True),
         ("DOWN*+DRAIN", False, True, False, False),
@@ -294,3 +299,141 @@ def test_what_a_reason_must_not_have_is_left_out():
 def test_state_is_one_printable_line():
     status = NodeStatus("n1", "mixed+drain", True, True, False, True, "bad\x1b[2J", ("7", "8"))
     assert status.text == "mixed+drain (bad\\x1b[2J) jobs 7, 8"
+
+
+# github.com/SchedMD/slurm, src/common/slurm_protocol_defs.c, node_state_flags: all of slurm-22.05
+# and slurm-23.11, and what slurm-24.05, slurm-25.05 and slurm-25.11 have beside them.
+FLAGS = ["CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "INVALID_REG", "FAIL"]
+FLAGS += ["MAINTENANCE", "POWER_DOWN", "POWER_UP", "PERFCTRS", "POWERED_DOWN", "REBOOT_REQUESTED"]
+FLAGS += ["REBOOT_ISSUED", "RESERVED", "RESUME", "NOT_RESPONDING", "PLANNED", "POWERING_UP"]
+FLAGS += ["POWERING_DOWN", "BLOCKED", "EXTERNAL"]
+FREE = {"CLOUD", "DYNAMIC_FUTURE", "DYNAMIC_NORM"}
+AWAY = {"INVALID_REG", "FAIL", "REBOOT_ISSUED", "NOT_RESPONDING"}
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_each_flag_of_slurm_s_own_table_on_an_idle_node(flag):
+    (seen,) = parse_nodes(f"NodeName=n1 Arch=x86_64 State=IDLE+{flag} Weight=1\n", ["n1"]).values()
+    assert (seen.idle, seen.planned) == (flag in FREE, flag == "PLANNED")
+    assert seen.up != (flag in AWAY or flag.startswith("POWER"))
+    assert (seen.drains, seen.busy) == (flag == "DRAIN", flag == "COMPLETING")
+
+
+@pytest.mark.parametrize("state", ["MIXED+PLANNED", "IDLE+PLANNED+RESERVED", "IDLE+DRAIN+PLANNED"])
+def test_planned_node_that_is_somebody_s_is_not_free(state):
+    (seen,) = parse_nodes(f"NodeName=n1 Arch=x86_64 State={state} Weight=1\n", ["n1"]).values()
+    assert (seen.planned, seen.idle) == (False, False)
+
+
+def unfold(text):
+    """Return names as Slurm's hostlist_create() does: the range of a name is at its end."""
+    names = []
+    for token in re.findall(r"(?:\[[^\]]*\]|[^,\[])+", text):
+        assert "[" not in token or token.endswith("]"), f"Invalid hostlist: {token}"
+        parts = re.split(r"\[([^\]]*)\]", token)
+        choices = [[each] for each in parts]
+        for at in range(1, len(parts), 2):
+            pairs = [
+                (one.partition("-")[0], one.rpartition("-")[2]) for one in parts[at].split(",")
+            ]
+            choices[at] = [f"{n:0{len(a)}}" for a, b in pairs for n in range(int(a), int(b) + 1)]
+        names += ["".join(each) for each in itertools.product(*choices)]
+    return names
+
+
+class Commands:
+    """Slurm's commands, started by a kernel that takes no word of 32 pages and no 2 MiB."""
+
+    def __init__(self, monkeypatch):
+        self.asked: list[list[str]] = []
+        self.reserved: dict[str, list[str]] = {}
+        monkeypatch.setattr(subprocess, "run", self.run)
+
+    def run(self, argv, env, **_options):
+        words = [*argv, *(f"{name}={text}" for name, text in env.items())]
+        if max(map(len, words)) >= 131_072 or sum(len(word) + 9 for word in words) > 2 << 20:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+        self.asked.append(argv)
+        return subprocess.CompletedProcess(argv, 0, self.answer(argv).encode(), b"")
+
+    def answer(self, argv):
+        fields = dict(word.split("=", 1) for word in argv if "=" in word)
+        if argv[:4] == ["scontrol", "-o", "show", "node"]:
+            return "".join(f"NodeName={n} Arch=x State=IDLE Weight=1\n" for n in unfold(argv[4]))
+        if argv[0] == "squeue":
+            return "7|other[1-3]\n8|\n"
+        if argv[0] == "sinfo":
+            return "".join(f"{name}|idle|none\n" for name in unfold(argv[-1]))
+        if argv[1] == "create":
+            self.reserved[fields["reservationname"]] = unfold(fields["nodes"])
+        if argv[1] == "delete":
+            del self.reserved[fields["reservationname"]]
+        return "".join(f"ReservationName={name} StartTime=\n" for name in self.reserved)
+
+
+NUMBERED = [f"dgx-h100-r{n // 40:03}-nd{n % 40:02}" for n in range(10_000)]  # of 18 characters
+IRREGULAR = [f"{random.Random(n).getrandbits(68):017x}z" for n in range(10_000)]
+
+
+@pytest.mark.parametrize(("names", "parts"), [(NUMBERED, 1), (IRREGULAR, 2)])
+def test_ten_thousand_names_arrive_through_every_command(monkeypatch, names, parts):
+    commands = Commands(monkeypatch)
+    assert len(names[0]) == 18
+    assert list(Slurm().status(names)) == names
+    assert [argv[0] for argv in commands.asked] == ["scontrol"] * parts + ["squeue"]
+    Slurm().hold(names, "ours", 60)
+    assert len(commands.reserved) == parts
+    assert sorted(name for each in commands.reserved.values() for name in each) == sorted(names)
+    commands.reserved["ours-too"] = []
+    Slurm().release(names, "ours")
+    assert list(commands.reserved) == ["ours-too"]
+    assert allocation._nodes_in_use(names) == ""
+
+
+def test_ten_thousand_names_go_into_one_allocation_or_are_refused():
+    words = allocation.allocation_command(NUMBERED, 8, None, ())
+    (folded,) = [word for word in words if word.startswith("--nodelist=")]
+    assert sorted(unfold(folded.partition("=")[2])) == NUMBERED
+    with pytest.raises(UsageError, match="10,000 nodes are too long for one word"):
+        allocation.allocation_command(IRREGULAR, 8, None, ())
+
+
+def test_names_unfold_to_the_same_by_slurm_s_rule(monkeypatch):
+    monkeypatch.setattr("rdmaprov.scheduler.slurm_text.most_bytes", lambda: 60)
+    rng = random.Random(47)
+    texts = ("n", "gpu-", "r{}-n", "r0{}b", "{}x", "rack{}-", "")
+    for _ in range(200):
+        names = {
+            rng.choice(texts).format(rng.randrange(4))
+            + rng.choice((f"{rng.randrange(12)}", f"{rng.randrange(12):03}", "7-ib", "a"))
+            for _ in range(rng.randrange(1, 40))
+        }
+        parts = fold_parts(sorted(names))
+        assert sorted(name for part in parts for name in unfold(part)) == sorted(names)
+        assert all(len(part) <= 60 for part in parts)
+
+
+def test_kernel_takes_the_longest_word_and_the_limit_is_near_its_own(monkeypatch):
+    assert ask(["/bin/true", "x" * most_bytes()], "") == ""
+    with pytest.raises(SchedulerError, match="Argument list too long"):
+        ask(["/bin/true", "x" * (most_bytes() + 8192)], "")
+    before = most_bytes()
+    for number in range(16):
+        monkeypatch.setenv(f"MUCH{number}", "x" * 130_000)
+    assert most_bytes() < before
+
+
+@pytest.mark.parametrize(
+    ("said", "program"),
+    [
+        ("HashPlugin = hash/k12\nHealthCheckProgram      = /usr/sbin/nhc\n", "/usr/sbin/nhc"),
+        ("HealthCheckInterval     = 0 sec\nHealthCheckProgram      = (null)\n", ""),
+    ],
+)
+def test_health_check_program_is_read_from_slurm_s_configuration(monkeypatch, said, program):
+    monkeypatch.setattr("rdmaprov.scheduler.slurm.ask_slurm", lambda *_: said)
+    assert health_check_program(()) == program
+
+
+def test_job_without_nodes_is_no_line_that_cannot_be_read():
+    assert parse_jobs("8|\n9|n[1-2]\n") == {"n1": ("9",), "n2": ("9",)}

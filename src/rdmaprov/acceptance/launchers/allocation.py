@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from rdmaprov.acceptance.ask.nodes import Nodes
-from rdmaprov.errors import UnreachableError
+from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.target import Target
@@ -17,6 +17,7 @@ from rdmaprov.problem import printable
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler import programs
 from rdmaprov.scheduler.programs import SchedulerError, environment, last_line, other_settings
+from rdmaprov.scheduler.slurm_text import expand, fold_parts
 
 WAIT_S = 60  # for nodes, unless the site says --immediate=SECONDS; our choice
 _END_S = 20
@@ -53,13 +54,19 @@ def allocation_command(
         limit_s: of the whole run, where the user sets one.
         options: the site's; they come last, so that they count.
     """
+    folded, *more = fold_parts(names)
+    if more:
+        raise UsageError(
+            f"the names of {len(names):,} nodes are too long for one word of a command",
+            f"Select fewer with --limit, or pass --launcher ssh ({_DOCS})",
+        )
     minutes = [] if limit_s is None else [f"--time={-(-int(limit_s) // 60) + 5}"]
     return [
         "salloc",
         "--quiet",
         "--job-name=rdmaprov-accept",
         f"--nodes={len(names)}",
-        f"--nodelist={','.join(names)}",
+        f"--nodelist={folded}",
         "--exclusive",
         "--mem=0",
         f"--immediate={WAIT_S}",
@@ -145,7 +152,8 @@ def _refused(names: Sequence[str], why: str) -> UnreachableError:
 def _nodes_in_use(names: Sequence[str]) -> str:
     """Return which nodes are not idle and why, or that Slurm does not know them."""
     try:
-        text = ask("sinfo", "-h", "-N", "-n", ",".join(names), "-o", "%N|%T|%E")
+        words, parts = ("sinfo", "-h", "-N", "-o", "%N|%T|%E", "-n"), fold_parts(names)
+        text = "\n".join(ask(*words, part) for part in parts)
     except UnreachableError:
         return ""
     seen: dict[str, str] = {}
@@ -183,7 +191,7 @@ def use_job(names: Sequence[str], job: str) -> Iterator[Allocation]:
             f"Slurm's job {job} does not run: {printable(state) or 'not known'}",
             "Run: squeue --me; or leave out --slurm-job, and accept asks for an allocation",
         )
-    there = set(ask("scontrol", "show", "hostnames", nodes).split())
+    there = set(expand(nodes))
     missing = [name for name in names if name not in there]
     if missing:
         message = f"Slurm's job {job} does not have {fold_names(missing)}, but {printable(nodes)}"
