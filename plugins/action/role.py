@@ -15,6 +15,14 @@ from ..plugin_utils.node_lock import NodeClaim, refusal
 MOST_CONFIRMATIONS = 3
 
 
+def busy_arguments(action: ActionBase, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what a module is told of the processes that use its node."""
+    known = task_vars or {}
+    standing = action._templar.template(known.get("scheduler_standing_processes", []))
+    force = known.get("apply_force_busy", False)
+    return {"force_busy": force, "standing_processes": standing}
+
+
 class ActionModule(ActionBase):
     """Runs the module; confirms a change on the management path over a new connection."""
 
@@ -54,7 +62,7 @@ class ActionModule(ActionBase):
                     module_args={
                         **self._task.args,
                         "lock": self._claim.request(),
-                        "force_busy": (task_vars or {}).get("apply_force_busy", False),
+                        **busy_arguments(self, task_vars),
                     },
                     task_vars=task_vars,
                 )

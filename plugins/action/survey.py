@@ -14,6 +14,7 @@ from ..plugin_utils.budget import limited_memory
 from ..plugin_utils.node_lock import NodeClaim
 from ..plugin_utils.patience import ask_twice
 from ..plugin_utils.planned import digest
+from .role import busy_arguments
 
 
 def ask(
@@ -27,7 +28,7 @@ def ask(
         **action._task.args,
         **given,
         "lock": NodeClaim(task_vars, action._task.check_mode).request(),
-        "force_busy": (task_vars or {}).get("apply_force_busy", False),
+        **busy_arguments(action, task_vars),
     }
     with limited_memory():
         raw = ask_twice(

@@ -18,6 +18,11 @@ options:
         Given by the action plugin, from the variable C(apply_force_busy); not to be given.
     type: bool
     default: false
+  standing_processes:
+    description: Programs that do not count as users. Given by the action plugin; not to be given.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     description: Says what would change, and changes nothing.

@@ -17,12 +17,15 @@ from typing import Any
 from . import storage
 from .machine import Machine, NodeError
 
-# The module's argument, beside its role's.
-FORCE_ARGUMENT: dict[str, dict[str, Any]] = {"force_busy": {"type": "bool", "default": False}}
+# The module's arguments, beside its role's.
+FORCE_ARGUMENT: dict[str, dict[str, Any]] = {
+    "force_busy": {"type": "bool", "default": False},
+    "standing_processes": {"type": "list", "elements": "str", "default": []},
+}
 # A container's own /dev may have its root in front.
 _DEVICE = re.compile(r"/dev/(?:infiniband/uverbs\d+|nvidia\d+|nvidia-uvm|kfd|dri/renderD\d+)$")
-# Programs that have devices open on a node that runs no job, by the name of their file, as a
-# process chooses its own; and where that was seen or is said.
+# Programs that have devices open on a node that runs no job, by the end of their file's path, as a
+# process chooses its own name; and where that was seen or is said.
 _STANDING = {
     "nvidia-persistenced": "it keeps GPUs initialized: NVIDIA/gpu-operator issue 118",
     "nv-hostengine": "DCGM's monitor: IBM/CAST issue 551",
@@ -32,11 +35,17 @@ _STANDING = {
     "nvidia-device-plugin": "it watches GPUs: NVIDIA/k8s-device-plugin internal/rm/health.go",
     "rdcd": "ROCm's monitor: rocm.docs.amd.com/projects/rdc",
     "ibacm": "it resolves addresses: linux-rdma/rdma-core ibacm/src/acm.c, acm_open_dev",
+    "nvsm_core": "DGX's monitor: NVIDIA/mig-parted deployments/systemd/utils.sh",
+    "gpud": "a monitor that keeps NVML open: leptonai/gpud pkg/nvidia-query/nvml/instance.go",
+    "cm/local/apps/cmd/sbin/cmd": "BCM's monitor of GPUs: NVIDIA's BCM administrator manual",
+    "slurmd": "it gathers GPUs' energy: SchedMD/slurm src/plugins/gpu/rsmi; not gpu/nvml of 25.11",
     "Xorg": "a display: what nvidia-smi --gpu-reset says where it refuses",
 }
+_MOST_COMMAND = 15  # characters of /proc/PID/comm [proc(5)]
 _MOST_DEVICES = 2  # that are named, of one process
 _MOST_NAMED = 3
 _MOST_LISTED = 16
+_STANDS = "standing: "  # before the name of one of them
 
 
 class Busy(NodeError):
@@ -44,18 +53,23 @@ class Busy(NodeError):
 
 
 def users(machine: Machine) -> list[str]:
-    """Return who uses the RDMA devices and GPUs, one line each; none on an idle node.
+    """Return who uses the RDMA devices and GPUs, one line each; none on an idle node."""
+    return look(machine)[0]
 
-    That is each process but this one and standing daemons, then what the kernel itself uses.
-    Where that is unknown, a line says so.
+
+def look(machine: Machine) -> tuple[list[str], list[str]]:
+    """Return who uses them, one line each, and the standing programs that do and do not count.
+
+    That is each other process, then what the kernel uses. Where it is unknown, a line says so.
     """
     try:
         processes = machine.ask("users of devices", lambda: list(_processes(machine)))
-        found = [*processes, *_kernel(machine)]
+        found = [each for each in processes if not each.startswith(_STANDS)] + _kernel(machine)
     except (NodeError, OSError) as error:
-        return [_plain(f"unknown, because of: {error}")]
+        return [_plain(f"unknown, because of: {error}")], []
+    standing = sorted({_plain(each) for each in processes if each.startswith(_STANDS)})
     rest = len(found) - _MOST_LISTED
-    return found[:_MOST_LISTED] + ([f"{rest} more"] if rest > 0 else [])
+    return found[:_MOST_LISTED] + ([f"{rest} more"] if rest > 0 else []), standing[:_MOST_LISTED]
 
 
 def rdma_contexts(machine: Machine) -> str:
@@ -106,13 +120,26 @@ def _processes(machine: Machine) -> Iterator[str]:
         except PermissionError:
             hidden.append(pid)
             continue
-        if devices and os.path.basename(program) not in _STANDING:
-            command = _text(machine, f"/proc/{pid}/comm").strip()
-            named = f"pid {pid} of {_user(machine, pid)}, {command or 'an unknown command'}"
+        if not devices:
+            continue
+        command, user = _text(machine, f"/proc/{pid}/comm").strip(), _user(machine, pid)
+        if name := _standing(machine, program, command, user):
+            yield _STANDS + name
+        else:
+            named = f"pid {pid} of {user}, {command or 'an unknown command'}"
             yield _plain(f"{named}: {some(devices, _MOST_DEVICES)}")
     if hidden:
         pids = some([str(pid) for pid in hidden], _MOST_DEVICES)
         yield f"unknown: the open files of pid {pids} cannot be read (/proc/{hidden[0]}/fd)"
+
+
+def _standing(machine: Machine, program: str, command: str, user: str) -> str:
+    """Return which standing program a process is, a script of root's by its own name, or none."""
+    for name in filter(None, (*_STANDING, *machine.standing)):
+        is_script = user == "root" and command == name[:_MOST_COMMAND]
+        if is_script or f"/{program}".endswith("/" + name.lstrip("/")):
+            return name
+    return ""
 
 
 def _devices(machine: Machine, pid: int) -> list[str]:

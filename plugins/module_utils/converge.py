@@ -37,6 +37,7 @@ def main(role: ModuleType, spec: dict[str, Any] | None = None) -> None:
     arguments = dict(module.params)
     given, force = arguments.pop("lock"), arguments.pop("force_busy")
     machine = Machine()
+    machine.standing = arguments.pop("standing_processes")
     try:
         machine.require_root()
         with NodeLock(machine, {} if module.check_mode else given) as lock:

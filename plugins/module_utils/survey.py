@@ -39,8 +39,8 @@ def survey(
         pending; if no earlier one is, that is a problem, and so is a reason for a reboot that a
         reboot did not cure.
         "warnings": of all roles. "busy": where a role or the reboot interrupts traffic, who uses
-        the node. "not_cured": those reasons by role, for `remember`. "boot_id": another one after
-        each boot.
+        the node; "standing": the programs that do then, and do not count. "not_cured": those
+        reasons by role, for `remember`. "boot_id": another one after each boot.
     """
     tried, not_cured = not_cured_by_reboot(machine), dict[str, list[str]]()
     roles: dict[str, dict[str, Any]] = {}
@@ -71,6 +71,7 @@ def survey(
             warnings += [f"{name}: {warning}" for warning in plan.warnings]
             if plan.steps:
                 pending.append(name)
+    users, standing = busy.look(machine) if interruptions(roles) else ([], [])
     boot_id = machine.value("/proc/sys/kernel/random/boot_id") or ""
     return {
         "roles": roles,
@@ -78,7 +79,8 @@ def survey(
         "problems": problems,
         "unknown": unknown,
         "warnings": warnings,
-        "busy": busy.users(machine) if interruptions(roles) else [],
+        "busy": users,
+        "standing": standing,
         "not_cured": {name: reasons for name, reasons in not_cured.items() if reasons},
         "boot_id": boot_id,
     }

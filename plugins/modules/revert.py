@@ -100,6 +100,7 @@ def main() -> None:
         converge(revert, OWN)
         return
     machine = Machine()
+    machine.standing = asked["standing_processes"]
     refuses = asked["refuse_busy"] and not asked["force_busy"]
     try:
         machine.require_root()

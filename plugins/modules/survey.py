@@ -123,6 +123,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     machine = Machine()
+    machine.standing = module.params["standing_processes"]
     try:
         machine.require_root()
     except NodeError as error:

@@ -103,6 +103,7 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
         "unknown": [role for role in _texts(raw, "unknown", []) if role in entries],
         "warnings": _warnings(raw),
         "busy": _texts(raw, "busy", []),
+        "standing": _texts(raw, "standing", []),
         "boot_id": boot_id,
         "uptime_s": float(uptime),
     }

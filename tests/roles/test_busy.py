@@ -73,12 +73,36 @@ def test_file_that_is_no_handle_does_not_count(machine: FakeMachine, file: str):
 @pytest.mark.parametrize("program", sorted(busy._STANDING))
 def test_standing_daemon_is_no_job(machine: FakeMachine, program: str):
     process(machine, 900, UVERBS, "/dev/nvidia0", exe=f"/usr/bin/{program} (deleted)")
-    assert users(machine) == []
+    assert busy.look(machine) == ([], [f"standing: {program}"])
 
 
-def test_job_that_takes_a_daemon_s_name_is_named(machine: FakeMachine):
-    process(machine, 901, UVERBS, comm="nv-hostengine")
-    assert len(users(machine)) == 1
+@pytest.mark.parametrize(
+    ("exe", "comm", "root", "standing"),
+    [
+        ("/opt/site/gpuwatch", "gpuwatch", False, "gpuwatch"),
+        ("/usr/bin/python3.11", "gpuwatch", True, "gpuwatch"),
+        ("/opt/a-long-monitors-name", "anything", False, "a-long-monitors-name"),
+        ("/usr/bin/python3.11", "a-long-monitors", True, "a-long-monitors-name"),
+        ("/opt/site/bin/agent", "agent", False, "site/bin/agent"),
+        ("/chroot/cm/local/apps/cmd/sbin/cmd", "cmd", True, "cm/local/apps/cmd/sbin/cmd"),
+        # What takes the name of one, or ends as one does, is a job.
+        ("/usr/bin/python3.11", "gpuwatch", False, ""),
+        ("/usr/bin/python3.11", "nv-hostengine", False, ""),
+        ("/opt/not-gpuwatch", "not-gpuwatch", True, ""),
+        ("/home/ana/agent", "agent", True, ""),
+        ("/home/ana/cmd", "cmd", True, ""),
+    ],
+)
+def test_program_of_the_site_s_list_is_no_job(
+    machine: FakeMachine, exe: str, comm: str, root: bool, standing: str
+):
+    machine.standing = ["gpuwatch", "a-long-monitors-name", "site/bin/agent", ""]
+    process(machine, 901, "/dev/nvidia0", comm=comm, exe=exe)
+    if root:
+        machine.put("/proc/901/status", "Uid:\t0\t0\t0\t0\n")
+    found, ignored = busy.look(machine)
+    assert ignored == ([f"standing: {standing}"] if standing else [])
+    assert len(found) == (not standing)
 
 
 def test_own_process_does_not_count(machine: FakeMachine):
@@ -225,7 +249,9 @@ def test_survey_names_users_where_something_interrupts(machine: FakeMachine, pla
     process(machine, 4242, UVERBS)
     assert look(machine)["busy"] == []
     planned.interrupt("ens1 MTU", "the driver opens its queues again", "for under 1 s")
+    process(machine, 900, UVERBS, exe="/usr/bin/nv-hostengine")
     assert look(machine)["busy"] == users(machine)
+    assert look(machine)["standing"] == ["standing: nv-hostengine"]
 
 
 def test_reboot_interrupts_if_it_is_made(machine: FakeMachine, planned: Plan):

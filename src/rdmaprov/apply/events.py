@@ -47,6 +47,7 @@ class Survey:
     problems: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()  # roles whose problem is a device that is not supported
     busy: tuple[str, ...] = ()  # who uses the node, if traffic is interrupted
+    standing: tuple[str, ...] = ()  # programs that use it then and do not count
     boot_id: str = ""
     uptime_s: float = 0.0
 
@@ -179,7 +180,8 @@ def parse_survey(result: Mapping[str, Any]) -> Survey | None:
     pending, problems = _texts(result.get("pending")), _texts(result.get("problems"))
     boot, uptime = str(result.get("boot_id") or ""), _number(result.get("uptime_s"))
     unknown, busy = _texts(result.get("unknown")), _texts(result.get("busy"))
-    return Survey(roles, pending, problems, unknown, busy, boot, uptime)
+    standing = _texts(result.get("standing"))
+    return Survey(roles, pending, problems, unknown, busy, standing, boot, uptime)
 
 
 def _role_plan(plan: Mapping[str, Any]) -> RolePlan:

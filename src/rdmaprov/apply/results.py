@@ -257,6 +257,7 @@ def _as_data(node: NodeResult) -> dict[str, Any]:
         "reboot": list(node.reboot),
         "interrupts": list(node.planned.interrupts),
         "busy": list(node.planned.busy),
+        "standing": list(node.planned.standing),
         "roles_run": list(node.roles),
         "seconds": round(node.seconds, 3),
         "probed": node.probed,

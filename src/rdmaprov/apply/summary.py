@@ -35,6 +35,9 @@ def plan_lines(results: Results, *, diffs: bool, verb: str = "apply") -> Iterato
     busy = {node.name: node.planned.busy for node in nodes if node.planned.busy}
     title = f"busy: {verb} refuses these nodes without --force-busy"
     yield from _section_lines(title, busy, total, "red")
+    standing = {node.name: node.planned.standing for node in nodes if node.planned.standing}
+    title = "standing programs, which do not count as busy (scheduler_standing_processes)"
+    yield from _section_lines(title, standing, total, "")
     yield from _stay_lines(results)
     yield from _reboot_lines(results, f"reboot required after {verb}")
     yield Line(_counts(results), "bold")
