@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,10 +11,11 @@ from rdmaprov.cli.session import Prepared
 from rdmaprov.errors import UsageError
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.choice import KIND, choose_scheduler
-from rdmaprov.scheduler.model import NodeStatus, Scheduler
+from rdmaprov.scheduler.model import Scheduler
 from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.scheduler.own_programs import OwnPrograms
 from rdmaprov.scheduler.programs import SchedulerError
+from rdmaprov.scheduler.slurm import Slurm, health_check_program
 from rdmaprov.terminal import Line
 
 # A reservation ends by then, if this process is killed; our choice, as `replace` has it.
@@ -23,13 +24,16 @@ _REST = "Wait until jobs end, or leave --idle out"
 
 
 def select_idle(ready: Prepared) -> Prepared:
-    """Return a site with its idle nodes alone; tell the user which are left out.
+    """Return a site with its idle nodes alone, to be read; tell the user which are left out.
+
+    A node that waits for a planned job counts: what only reads it keeps no job off it.
 
     Raises:
         UsageError: the site has no scheduler.
         SchedulerError: no node is idle, or the scheduler does not answer.
     """
-    return _select(ready, _scheduler(ready))
+    status = _scheduler(ready).status(ready.nodes)
+    return _keep(ready, [name for name, each in status.items() if each.idle or each.planned])
 
 
 @contextmanager
@@ -51,11 +55,16 @@ def hold_idle(ready: Prepared, site: Path, seconds: float) -> Iterator[Prepared]
         )
     digest = hashlib.sha256(str(site.resolve()).encode()).hexdigest()[:8]
     label = f"rdmaprov-idle-{digest}"
+    if isinstance(scheduler, Slurm) and (program := health_check_program(())):
+        said = f"no job has these nodes, so {program} may drain them or end ranks (its"
+        ready.screen.remark(Line(f"{said} HealthCheckProgram): prefer --launcher slurm", "yellow"))
     scheduler.release((), label)  # of a run that was killed: its nodes would not be idle
-    chosen = _select(ready, scheduler)
+    status = scheduler.status(ready.nodes)
+    chosen = _keep(ready, [name for name, each in status.items() if each.idle])
     try:
         scheduler.hold(chosen.nodes, label, seconds)
-        yield _without_jobs(chosen, scheduler.status(chosen.nodes))
+        status = scheduler.status(chosen.nodes)  # a job may have started before they were held
+        yield _keep(chosen, [name for name, each in status.items() if not each.busy])
     finally:
         scheduler.release(chosen.nodes, label)
 
@@ -68,16 +77,6 @@ def _scheduler(ready: Prepared) -> Scheduler:
             f"Write {KIND}: slurm in group_vars/all.yml, or name nodes with --limit",
         )
     return scheduler
-
-
-def _select(ready: Prepared, scheduler: Scheduler) -> Prepared:
-    status = scheduler.status(ready.nodes)
-    return _keep(ready, [name for name in ready.nodes if status[name].idle])
-
-
-def _without_jobs(ready: Prepared, status: Mapping[str, NodeStatus]) -> Prepared:
-    """Return a site without the nodes on which a job started before they were held."""
-    return _keep(ready, [name for name in ready.nodes if not status[name].busy])
 
 
 def _keep(ready: Prepared, names: Sequence[str]) -> Prepared:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -239,8 +240,12 @@ def _written(directory: Path, files: Mapping[str, bytes]) -> list[Path]:
 
 
 def _new(directory: Path, known: Mapping[str, object]) -> list[Path]:
-    existed = directory.exists()
-    written, found = _write(directory, _facts(known))
+    from rdmaprov.inventory import starter
+    from rdmaprov.scheduler.slurm import health_check_program
+
+    existed, facts = directory.exists(), _facts(known)
+    is_checked = bool(health_check_program(starter.host_names(facts)))
+    written, found = _write(directory, replace(facts, is_checked=is_checked))
     if found:
         for path in written:
             path.unlink()

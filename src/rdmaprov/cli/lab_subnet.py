@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,32 +38,20 @@ def _faults(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]
     return [name for name in ib_faults.FAULTS if name.startswith(incomplete)]
 
 
+def _number(name: str, text: str) -> Callable[[Any], Any]:
+    """Return the option for one of the fabric's numbers."""
+    default, option = getattr(_DEFAULTS, name), f"--{name.replace('_', '-')}"
+    return click.option(option, type=int, default=default, show_default=True, help=text)
+
+
 @subnet.command(short_help="Make the fabric, start its manager.")
-@click.option("--nodes", type=int, default=_DEFAULTS.nodes, show_default=True, help="Nodes.")
-@click.option(
-    "--rails", type=int, default=_DEFAULTS.rails, show_default=True, help="HCAs of each node."
-)
-@click.option(
-    "--nodes-per-leaf",
-    type=int,
-    default=_DEFAULTS.nodes_per_leaf,
-    show_default=True,
-    help="Nodes that share a leaf of each rail.",
-)
-@click.option("--spines", type=int, default=_DEFAULTS.spines, show_default=True, help="Spines.")
-@click.option(
-    "--cables",
-    type=int,
-    default=_DEFAULTS.cables,
-    show_default=True,
-    help="Cables from each leaf to each spine.",
-)
-@click.option(
-    "--cores",
-    type=int,
-    default=_DEFAULTS.cores,
-    show_default=True,
-    help="Cores above the spines, for three levels; each pod of nodes then has its own spines.",
+@_number("nodes", "Nodes.")
+@_number("rails", "HCAs of each node.")
+@_number("nodes_per_leaf", "Nodes that share a leaf of each rail.")
+@_number("spines", "Spines.")
+@_number("cables", "Cables from each leaf to each spine.")
+@_number(
+    "cores", "Cores above the spines, for three levels; each pod of nodes then has its own spines."
 )
 @click.option(
     "--planes",

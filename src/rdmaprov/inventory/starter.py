@@ -31,6 +31,7 @@ class Facts:
         gpus: GPUs in a node, shared out evenly among the rails.
         subnet: rail i gets the i-th /24 of it; empty for rails without addresses.
         partition_keys: of the rails' ports on InfiniBand; empty accepts any.
+        is_checked: whether Slurm has the nodes, and runs a HealthCheckProgram on them.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Facts:
     subnet: str
     user: str
     partition_keys: tuple[str, ...] = ()
+    is_checked: bool = False
 
 
 def texts(facts: Facts) -> dict[str, bytes]:
@@ -61,7 +63,8 @@ def copied(source: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items()}
 
 
-def _host_names(facts: Facts) -> list[str]:
+def host_names(facts: Facts) -> list[str]:
+    """Return the names of the nodes; raise UsageError if they are none, or too many."""
     found = [name for pattern in facts.nodes for name in host_positions.expand_range(pattern)]
     for name in found:
         if not names.is_safe(name):
@@ -79,7 +82,7 @@ def _host_names(facts: Facts) -> list[str]:
 def _hosts(facts: Facts) -> str:
     about = " A node's number is the last part of its rails' addresses." if facts.subnet else ""
     lines = ["---", f"# The nodes of the fleet.{about}", "nodes:", "  hosts:"]
-    for number, name in enumerate(_host_names(facts), start=1):
+    for number, name in enumerate(host_names(facts), start=1):
         plain = ":" not in name and yaml.safe_load(name) == name
         quoted = name if plain else f'"{name}"'
         lines.append(f"    {quoted}:" + (f" {{node_number: {number}}}" if facts.subnet else ""))
@@ -112,6 +115,9 @@ def _variables(facts: Facts) -> str:
     parts += ["fabric_rails:", *_rails(facts)]
     parts += ["", "# never, or if-needed: apply reboots each node that requires it."]
     parts += ["reboot_policy: never"]
+    if facts.is_checked:
+        parts += ["", "# Slurm's HealthCheckProgram may drain nodes, or end ranks, of no job."]
+        parts += ["scheduler_kind: slurm", "torch_runtime_launcher: slurm"]
     return "\n".join(parts) + "\n"
 
 

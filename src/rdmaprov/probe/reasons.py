@@ -71,6 +71,12 @@ _SILENCE = "ssh: no answer from {address}"
 # Likewise of ssh: OpenSSH's sentences are in its sshconnect.c, clientloop.c and packet.c.
 _SSH = (
     (
+        # [github.com/SchedMD/slurm, contribs/pam_slurm_adopt/pam_slurm_adopt.c, contribs/pam]
+        r"you have no active jobs on this node|has no active jobs on this node",
+        "Slurm's PAM module admits only users with a job there",
+        "Let ansible_user in on the node (pam_access); for accept, pass --launcher slurm",
+    ),
+    (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
         "its host key has changed",
         "If the node was replaced, remove the old key (ssh-keygen -R {key}), "

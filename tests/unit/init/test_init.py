@@ -33,6 +33,19 @@ def test_written_site_passes_check(
     assert tuple(rail.gpus for rail in fleet.nodes[0].rails) == gpus
 
 
+@pytest.mark.parametrize("program", ["/usr/sbin/nhc", ""])
+def test_launcher_is_slurm_where_its_health_check_would_end_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+):
+    name = "rdmaprov.scheduler.slurm.health_check_program"
+    monkeypatch.setattr(name, lambda nodes: program if len(nodes) == 5 else "/no")
+    site = tmp_path / "new"
+    assert run(["init", str(site), *ROCE, "--gpus", "0"]) == ExitCode.OK
+    node = load_site(site).nodes[0]
+    expected = ("slurm", "slurm") if program else ("ssh", "none")
+    assert (node.get("torch_runtime_launcher"), node.get("scheduler_kind")) == expected
+
+
 def test_partition_keys_are_written_for_nccl_too(tmp_path: Path):
     site = tmp_path / "new"
     flags = [*IB, "--gbps", "400", "--gpus", "2", "--partition-keys", "0x8001,0xffff"]
