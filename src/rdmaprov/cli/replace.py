@@ -47,6 +47,12 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Take over nodes that another user drained or another run left in progress; the old drain"
     " reason is kept inside the new one.",
 )
+@click.option(
+    "--ticket",
+    metavar="TEXT",
+    default="",
+    help="Number of the RMA or ticket, for the drain reason and the machine's record.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @wait_option("SITE or a node")
 @password_options

@@ -135,6 +135,7 @@ def return_nodes(
     reservation: str,
     size_range: str,
     take_over: bool,
+    ticket: str,
     dry_run: bool,
     wait_s: float,
     **passwords: Unpack[PasswordOptions],
@@ -159,14 +160,18 @@ def return_nodes(
         work.require_witnesses()
         if dry_run:
             return show_plan(work)
-        stopped = _replacement(work, take_over).run()
+        tickets = {node: ticket or str(journal.get(node, "ticket") or "") for node in names}
+        for node in names:
+            journal.note(node, ticket=tickets[node])
+        named = ", ".join(dict.fromkeys(filter(None, tickets.values())))
+        stopped = _replacement(work, take_over, f" ({named})" if named else "").run()
         if stopped.code is ExitCode.OK:
             for node in names:
-                hardware.keep(journal.directory, node, work.facts[node])
+                hardware.keep(journal.directory, node, work.facts[node], tickets[node])
         return _conclude(work, stopped)
 
 
-def _replacement(work: Work, take_over: bool) -> Replacement:
+def _replacement(work: Work, take_over: bool, label: str) -> Replacement:
     looks, proofs = Looks(work), Proofs(work)
     return Replacement(
         work.asked.nodes,
@@ -177,6 +182,7 @@ def _replacement(work: Work, take_over: bool) -> Replacement:
         wait_s(work.replaced.fleet.nodes),
         take_over,
         work.tell,
+        label=label,
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from rdmaprov.runs.files import write_whole
 from rdmaprov.runs.results import read_json
 
+_TICKET = "ticket"
+
 
 def describe(facts: Mapping[str, Any]) -> dict[str, str]:
     """Return the parts of a machine from the collector's facts."""
@@ -42,17 +44,18 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
             yield f"{part}: {before} → {now}"
 
 
-def keep(directory: Path, node: str, facts: Mapping[str, Any]) -> None:
-    """Keep a machine's parts for its successor."""
+def keep(directory: Path, node: str, facts: Mapping[str, Any], ticket: str = "") -> None:
+    """Keep a machine's parts for its successor, and the number of what it came with."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(_path(directory, node), json.dumps(describe(facts), indent=1) + "\n")
+    parts = {**describe(facts), **({_TICKET: ticket} if ticket else {})}
+    write_whole(_path(directory, node), json.dumps(parts, indent=1) + "\n")
 
 
 def kept(directory: Path, node: str) -> dict[str, str]:
     """Return the parts of the machine that was last kept; empty if there is none."""
     try:
         parts = read_json(_path(directory, node))
-        return {str(part): str(text) for part, text in parts.items()}
+        return {str(part): str(text) for part, text in parts.items() if part != _TICKET}
     except (OSError, ValueError, AttributeError):
         return {}
 

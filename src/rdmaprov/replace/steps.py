@@ -59,6 +59,7 @@ class Replacement:
         proofs: by name in PROOFS, the steps whose success is kept.
         wait_s: seconds to wait for jobs.
         take_over: replace the reason of who drained a node before.
+        label: what else our reasons say, such as the number of a ticket.
     """
 
     nodes: tuple[str, ...]
@@ -71,6 +72,7 @@ class Replacement:
     tell: Callable[[str], None] = lambda _text: None
     clock: Clock = field(default_factory=Clock)
     verb: str = "replace"
+    label: str = ""
 
     def run(self) -> Stopped:
         """Do all steps; stop at the first one that fails."""
@@ -112,7 +114,7 @@ class Replacement:
         before = self.scheduler.status(nodes)
         if not self.take_over and (elsewhere := runs_elsewhere(before, self.verb, self.journal)):
             return _worst(elsewhere.items())
-        why = in_progress(self.verb, self.journal)
+        why = in_progress(self.verb, self.journal) + self.label
         # Noted first: a kill in between leaves a note without a drain, which resumes nothing.
         for node, status in before.items():
             if not self.journal.holds(node, status):
@@ -167,7 +169,7 @@ class Replacement:
 
     def _leave_reason(self, step: Step, outcome: StepOutcome) -> None:
         """Say in the scheduler where each of our nodes stopped; its old reason is ours, too."""
-        why = f"{self.verb} stopped at {step.name}: {outcome.code.name.lower()}"
+        why = f"{self.verb} stopped at {step.name}: {outcome.code.name.lower()}{self.label}"
         with suppress(SchedulerError):
             found = self.scheduler.status(self.nodes)
             for node, status in found.items():

@@ -137,7 +137,8 @@ FACTS = {
 
 def test_machines_are_compared_part_by_part(tmp_path):
     assert hardware.kept(tmp_path, "n1") == {}
-    hardware.keep(tmp_path, "n1", FACTS)
+    hardware.keep(tmp_path, "n1", FACTS, "RMA 4711")
+    assert '"ticket": "RMA 4711"' in (tmp_path / "n1.machine.json").read_text()
     old = hardware.kept(tmp_path, "n1")
     assert list(hardware.changes(old, hardware.describe(FACTS))) == []
     new = {**FACTS, "rails": [{**RAIL, "firmware": "28.40.1000"}], "gpus": []}
