@@ -15,12 +15,10 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from rdmaprov.nccl_log.events import Completion
 
 _FLUSHED = 5
 _START = re.compile(
@@ -113,14 +111,19 @@ def statuses() -> dict[str, Any]:
     return table
 
 
-def parse_completion(message: bytes) -> Completion | None:
-    """Return what a message says of a completion with error, None if it says nothing of one."""
+def parse_completion(message: bytes) -> CompletionError | None:
+    """Return what a message says of a completion with error, None if it says nothing of one.
+
+    The message does not say whose it is.
+    """
     start = _START.search(message)
     if start is None:
         return _parse_modify(message)
     rest = message[start.end() : start.end() + 1000].partition(b"\n")[0]
     vendor = _VENDOR.search(rest)
-    return Completion(
+    return CompletionError(
+        host="",
+        rank=None,
         hca=_text(_HCA.search(rest)),
         local_gid=_text(_LOCAL.search(rest)),
         remote_gid=_text(_REMOTE.search(rest)),
@@ -131,14 +134,16 @@ def parse_completion(message: bytes) -> Completion | None:
     )
 
 
-def _parse_modify(message: bytes) -> Completion | None:
+def _parse_modify(message: bytes) -> CompletionError | None:
     found = _MODIFY.search(message)
     if found is None:
         return None
     words, hca = found.groups()
     number = _ERRNO.search(words)
     names = {os.strerror(each): each for each in errno.errorcode}
-    return Completion(
+    return CompletionError(
+        host="",
+        rank=None,
         hca=(hca or b"").decode(),
         local_gid=_text(_LOCAL_GID.search(message)),
         remote_gid=_text(_REMOTE_GID.search(message)),
@@ -165,12 +170,7 @@ def find_completions(
         found = parse_completion(line.encode(errors="replace"))
         if found is not None and found not in seen:
             seen.add(found)
-            yield make_error(host, rank, found)
-
-
-def make_error(host: str, rank: int | None, found: Completion) -> CompletionError:
-    """Return a completion with error as that of a rank."""
-    return CompletionError(host, rank, *found)
+            yield replace(found, host=host, rank=rank)
 
 
 def _text(found: re.Match[bytes] | None) -> str:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rdmaprov.nccl_log.events import Diagnostic, Source
-
 MARK = b"NCCL DIAG "
 _LINE = re.compile(
     rb"([^\s:\[\]]{1,255}):(\d{1,9}) NCCL DIAG \[(OK|INFO)\] {1,4}"
@@ -121,14 +119,13 @@ class SlowRank:
 Detail = FailedCopy | RankSet | FailedPair | SlowRank
 
 
-def parse_diagnostic(line: bytes) -> tuple[Source, Diagnostic] | None:
-    """Return who printed a result and what it says, None for other lines of the report."""
+def parse_diagnostic(line: bytes) -> DiagnosticLine | None:
+    """Return a result, None for other lines of the report."""
     found = _LINE.search(line)
     if found is None:
         return None
-    host, pid, tag, check, text = found.groups()
-    said = Diagnostic(check.decode().strip(), tag == b"OK", text.decode(errors="replace").strip())
-    return Source(host.decode(errors="replace"), int(pid), -1), said
+    host, _, tag, check, text = (each.decode(errors="replace") for each in found.groups())
+    return DiagnosticLine(host, check.strip(), tag == "OK", text.strip())
 
 
 def parse_detail(line: DiagnosticLine) -> Detail | None:

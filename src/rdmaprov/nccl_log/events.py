@@ -86,19 +86,6 @@ class Hint(NamedTuple):
     text: str
 
 
-class Completion(NamedTuple):
-    """A completion with error; `completion.CompletionError` says what the fields are."""
-
-    hca: str
-    local_gid: str
-    remote_gid: str
-    peer: str
-    status: int
-    vendor_err: int
-    request: str
-    call: str = ""
-
-
 class Tuning(NamedTuple):
     """What NCCL took for one collective; `tuning.AlgorithmChoice` says what the fields are."""
 
@@ -114,32 +101,7 @@ class Plugin(NamedTuple):
     name: str
 
 
-class Diagnostic(NamedTuple):
-    """A result of NCCL's diagnostics; `diagnostics.DiagnosticLine` says what the fields are."""
-
-    check: str
-    is_ok: bool
-    text: str
-
-
 class Unreadable(NamedTuple):
     """A line about a channel, in no form that is known."""
 
     text: str
-
-
-LogEvent = (
-    NetChannel
-    | LocalChannel
-    | Communicator
-    | DeviceList
-    | MergedDevice
-    | Connected
-    | Version
-    | Hint
-    | Completion
-    | Tuning
-    | Plugin
-    | Diagnostic
-    | Unreadable
-)

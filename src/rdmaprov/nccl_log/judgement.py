@@ -175,7 +175,14 @@ def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iter
         used = {name for channel in channels for name in channel.hcas}
         missing = sorted(set(names) - used)
         if missing and (not channels or host in matrix.unfinished_hosts):
-            yield _cut_log(host, missing)
+            yield Finding(
+                "nccl.log",
+                f"{host}: its log ends before all channels between nodes are listed, so it does not"
+                f" show whether {', '.join(missing)} would be used",
+                f"find why the run of {host} ended: search its log for NCCL WARN",
+                proven=False,
+                node=host,
+            )
         else:
             idle += [(host, name, ", ".join(sorted(used)) or "none") for name in missing]
         for channel in channels:
@@ -188,17 +195,6 @@ def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iter
                 )
                 break
     yield from _idle_hcas(idle, len(expected))
-
-
-def _cut_log(host: str, missing: Collection[str]) -> Finding:
-    return Finding(
-        "nccl.log",
-        f"{host}: its log ends before all channels between nodes are listed, so it does not"
-        f" show whether {', '.join(missing)} would be used",
-        f"find why the run of {host} ended: search its log for NCCL WARN",
-        proven=False,
-        node=host,
-    )
 
 
 def _idle_hcas(idle: Collection[tuple[str, str, str]], hosts: int) -> Iterator[Finding]:

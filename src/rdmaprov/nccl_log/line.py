@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rdmaprov.nccl_log.completion import parse_completion
+from rdmaprov.nccl_log.completion import CompletionError, parse_completion
 from rdmaprov.nccl_log.events import (
     Communicator,
     Connected,
@@ -21,16 +21,30 @@ from rdmaprov.nccl_log.events import (
     DeviceList,
     Hint,
     LocalChannel,
-    LogEvent,
     MergedDevice,
     NetChannel,
     Plugin,
     Source,
+    Tuning,
     Unreadable,
     Version,
 )
 from rdmaprov.nccl_log.tuning import parse_tuning
 
+LogEvent = (
+    NetChannel
+    | LocalChannel
+    | Communicator
+    | DeviceList
+    | MergedDevice
+    | Connected
+    | Version
+    | Hint
+    | CompletionError
+    | Tuning
+    | Plugin
+    | Unreadable
+)
 _NOBODY = Source("", 0, -1)
 _MAX_RANKS = 1 << 20  # a number beyond it is a garbled line
 _PREFIX_BYTES = 400  # a host's name and three numbers; a WARN also names its place in the source
@@ -121,17 +135,13 @@ def split_messages(line: bytes) -> Iterator[tuple[Source, bytes, bytes]]:
         prefix = _SOURCE.search(line, max(begin, mark.start() - _PREFIX_BYTES), mark.start())
         if source is not None:
             yield source, place, line[body : prefix.start() if prefix else mark.start()].strip()
-        source, body = _find_source(prefix), mark.end()
+        source, body = _make_source(*prefix.groups()[:3]) if prefix else _NOBODY, mark.end()
         place = b""
         if mark[0] == _WARN:
             place = ((prefix and prefix[4]) or b"?") + b" NCCL WARN"
         begin = body
     if source is not None:
         yield source, place, line[body:].strip()
-
-
-def _find_source(prefix: re.Match[bytes] | None) -> Source:
-    return _make_source(*prefix.groups()[:3]) if prefix else _NOBODY
 
 
 @lru_cache(maxsize=1 << 14)
@@ -152,7 +162,7 @@ def parse_message(message: bytes) -> LogEvent | None:
     if message.startswith(b"Coll"):
         return _parse_collnet(message)
     if b"Connected " in message:
-        return _parse_connected(message)
+        return Connected() if _CONNECTED.match(message) else None
     if b"comm " in message:
         return _parse_communicator(message)
     if b"Got completion" in message or b"ibv_modify_qp failed" in message:
@@ -213,10 +223,6 @@ def _unreadable(message: bytes) -> Unreadable:
 _CONNECTED = re.compile(
     rb"(?:rank \d+ )?Connected (?:all rings|all trees|NVLS tree|binomial trees|Coll[nN]et|collnet)"
 )
-
-
-def _parse_connected(message: bytes) -> Connected | None:
-    return Connected() if _CONNECTED.match(message) else None
 
 
 def _parse_communicator(message: bytes) -> Communicator | None:

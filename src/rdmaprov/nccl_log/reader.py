@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.nccl_log.completion import CompletionError, make_error
-from rdmaprov.nccl_log.diagnostics import DiagnosticLine
+from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.events import Source
 from rdmaprov.nccl_log.matrix import Channel, LogRank, Matrix, Process, RankConnections, Transport
 from rdmaprov.nccl_log.tally import ChannelKey, ProcessTally, Tally
@@ -170,7 +170,7 @@ def make_matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
         versions=tuple(sorted(tally.versions)),
         errors=tuple(_errors(tally)),
         choices=algorithm_choices(tally),
-        diagnostics=tuple(DiagnosticLine(host, *said) for host, said in tally.diagnostics),
+        diagnostics=tuple(tally.diagnostics),
         broken=tally.troubles.name_ranks(_rank_of_processes(tally)),
     )
 
@@ -253,7 +253,7 @@ def _errors(tally: Tally) -> Iterator[CompletionError]:
         only = next(iter(gpu.ranks)) if len(gpu.ranks) == 1 else None
         rank = gpu.largest[1] if gpu.largest[0] else only
         for found in gpu.errors:
-            yield make_error(source.host, rank, found)
+            yield replace(found, host=source.host, rank=rank)
 
 
 def _rank_of_processes(tally: Tally) -> dict[tuple[str, int], int]:

@@ -6,9 +6,10 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from rdmaprov.nccl_log import diagnostics, events
+from rdmaprov.nccl_log import events
 from rdmaprov.nccl_log import line as log_line
-from rdmaprov.nccl_log.completion import parse_completion
+from rdmaprov.nccl_log.completion import CompletionError, parse_completion
+from rdmaprov.nccl_log.diagnostics import MARK, DiagnosticLine, parse_diagnostic
 from rdmaprov.nccl_log.events import Source
 from rdmaprov.nccl_log.troubles import TroubleTally
 
@@ -53,7 +54,7 @@ class GpuTally:
     ranks: defaultdict[int, RankTally] = field(default_factory=lambda: defaultdict(RankTally))
     largest: tuple[int, int | None] = (0, None)
     latest: int = 0
-    errors: dict[events.Completion, None] = field(default_factory=dict)
+    errors: dict[CompletionError, None] = field(default_factory=dict)
     pending: bool = False
     complete: bool = False
 
@@ -105,16 +106,17 @@ class Tally:
     local_peers: set[int] = field(default_factory=set)
     versions: set[str] = field(default_factory=set)
     choices: Counter[tuple[int, events.Tuning]] = field(default_factory=Counter)
-    diagnostics: dict[tuple[str, events.Diagnostic], None] = field(default_factory=dict)
+    diagnostics: dict[DiagnosticLine, None] = field(default_factory=dict)
     troubles: TroubleTally = field(default_factory=TroubleTally)
     unreadable: int = 0
     first_unreadable: str = ""
 
     def add_line(self, line: bytes) -> bool:
         """Add a whole line; return whether it is NCCL's."""
-        found = diagnostics.MARK in line
-        if found and (said := diagnostics.parse_diagnostic(line)):
-            self.add_event(*said)
+        found = MARK in line
+        said = parse_diagnostic(line) if found else None
+        if said and len(self.diagnostics) < _MAX_DIAGNOSTICS:
+            self.diagnostics[said] = None
         is_nccl = False
         for source, place, message in log_line.split_messages(line):
             found = is_nccl = True
@@ -146,12 +148,8 @@ class Tally:
                 self.gpus[source].pending = True
         return found
 
-    def add_event(self, source: Source, event: events.LogEvent | None) -> None:
+    def add_event(self, source: Source, event: log_line.LogEvent | None) -> None:
         """Add an event."""
-        if isinstance(event, events.Diagnostic):
-            if len(self.diagnostics) < _MAX_DIAGNOSTICS:
-                self.diagnostics[source.host, event] = None
-            return
         process = self.processes[source[:2]]
         match event:
             case events.NetChannel():
@@ -167,7 +165,7 @@ class Tally:
                 process.devices = found
             case events.MergedDevice(device, names):
                 process.merged[device] = names
-            case events.Completion() if len(self.gpus[source].errors) < _MAX_ERRORS:
+            case CompletionError() if len(self.gpus[source].errors) < _MAX_ERRORS:
                 self.gpus[source].errors[event] = None
             case events.Tuning():
                 choice = (self.gpus[source].latest, event)
@@ -225,7 +223,7 @@ class Tally:
             gpu.pending, gpu.complete = False, True
 
 
-def _is_whole(event: events.LogEvent | None, message: bytes) -> bool:
+def _is_whole(event: log_line.LogEvent | None, message: bytes) -> bool:
     """Return whether a message without an end says all that it would have said."""
     match event:
         case events.Connected() | events.Hint():

@@ -70,7 +70,7 @@ LINE = (
 
 @pytest.mark.parametrize("message", FORMS)
 def test_a_form_of_nccl_s_is_read(message):
-    assert parse_completion(message.encode()) == (*FORMS[message], "")
+    assert parse_completion(message.encode()) == CompletionError("", None, *FORMS[message])
 
 
 @pytest.mark.parametrize(
