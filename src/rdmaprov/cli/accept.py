@@ -8,16 +8,7 @@ from typing import Any
 import click
 
 from rdmaprov.acceptance import stage_report as gate_stages
-from rdmaprov.cli.options import (
-    idle_option,
-    json_option,
-    launcher_option,
-    limit_option,
-    password_options,
-    site_argument,
-    sizes_option,
-    wait_option,
-)
+from rdmaprov.cli import options
 from rdmaprov.cli.publish import publish_options
 from rdmaprov.cli.verbosity import verbosity_options
 
@@ -27,9 +18,9 @@ from rdmaprov.cli.verbosity import verbosity_options
     epilog="Exit codes: 0 accepted, 1 refused, 3 the site is invalid, 4 a node is unreachable, a"
     " result is unknown or another run holds SITE.",
 )
-@site_argument
-@limit_option
-@idle_option
+@options.site_argument
+@options.limit_option
+@options.idle_option
 @click.option(
     "--backend",
     type=click.Choice(["auto", "nccl", "gloo"]),
@@ -37,7 +28,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     show_default=True,
     help="Backend of torch.distributed; auto is nccl where nodes have GPUs.",
 )
-@sizes_option
+@options.sizes_option
 @click.option("--pairs", is_flag=True, help="Measure every pair of nodes.")
 @click.option("--cross-rail", is_flag=True, help="Test paths from each rail to the others, too.")
 @click.option(
@@ -47,7 +38,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     show_default=True,
     help="If the run does not show what is at fault, test groups of nodes to find it.",
 )
-@launcher_option
+@options.launcher_option
 @click.option(
     "--slurm-job",
     metavar="ID",
@@ -99,10 +90,10 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Write to each node its part of the certificate, and a program that checks that part."
     "  [default: fabric_certificate_on_nodes of SITE]",
 )
-@wait_option("SITE")
-@json_option
+@options.wait_option("SITE")
+@options.json_option
 @publish_options
-@password_options
+@options.password_options
 @verbosity_options
 def accept(**given: Any) -> int:  # noqa: ANN401 - accept_run.measure has their types
     """Run all-reduces in nodes, pairs, groups and all of SITE; verify values, compare bandwidths.

@@ -133,35 +133,39 @@ def run_gate(
     """
     with RunDirectory("accept", ready.mask, log="ranks.jsonl") as directory:
         same = identity(ready.fleet.site, ready.nodes, options)
-        kept = _Kept(directory, same, _known_stages(resume, same, ready.screen))
+        known = _known_stages(resume, same, ready.screen)
+
+        def keep(reports: Sequence[StageReport]) -> None:
+            directory.write_text(FILE, as_text(same, reports))
+
         head = Head("accept", site, limit, datetime.now(UTC), ready.waivers)
-        asked = {"limit": limit, "ignore_validate": ignore_validate, "resumed": bool(kept.known)}
+        asked = {"limit": limit, "ignore_validate": ignore_validate, "resumed": bool(known)}
         terms = certificate_terms(ready, head, options, asked, chosen, key, is_left)
         with (
             ready.screen.meter("connecting", unit="sizes") as moving,
             open_nodes(ready.fleet, chosen, options.limit_s, ready.given.become) as connection,
         ):
             progress = _Progress(directory, ready.screen, moving)
-            result = _result(ready, options, connection, progress, kept, ignore_validate, chosen)
+            result = Gate(
+                tuple(with_launcher(node, chosen.launcher) for node in ready.fleet.nodes),
+                connection,
+                options,
+                directory.keep_log,
+                history_path(ready.fleet.site),
+                progress.tell,
+                progress.hear,
+                lambda count: moving.count(0, count),
+                # What nobody has validated is not measured.
+                None if ignore_validate else last_words(ready.fleet.site, ready.nodes),
+                known,
+                keep,
+            ).run()
             text = directory.write_results(document(head, datetime.now(UTC), result))
             issued = certify(result, connection, directory, terms)
     lines = [*summary_lines(result), *map(Line, issued.lines)]
     session.conclude(directory, text, lines, ready.screen, json_file)
     issued.require_all()
     return result, directory.path
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """Stages that this run keeps, and those that it takes from another one."""
-
-    directory: RunDirectory
-    same: Mapping[str, Any]
-    known: Mapping[str, StageReport]
-
-    def keep(self, reports: Sequence[StageReport]) -> None:
-        """Write the stages that have ended."""
-        self.directory.write_text(FILE, as_text(self.same, reports))
 
 
 def _known_stages(
@@ -176,33 +180,6 @@ def _known_stages(
         return {}
     screen.remark(Line(f"resuming {run}"))
     return read_stages(run, same)
-
-
-def _result(
-    ready: session.Prepared,
-    options: Options,
-    connection: Nodes,
-    progress: _Progress,
-    kept: _Kept,
-    ignore_validate: bool,
-    chosen: LaunchChoice,
-) -> GateResult:
-    """Return the result of the gate; do not measure nodes that nobody has validated."""
-    fleet, names = ready.fleet, ready.nodes
-    words = None if ignore_validate else last_words(fleet.site, names)
-    return Gate(
-        tuple(with_launcher(node, chosen.launcher) for node in fleet.nodes),
-        connection,
-        options,
-        progress.directory.keep_log,
-        history_path(fleet.site),
-        progress.tell,
-        progress.hear,
-        lambda count: progress.moving.count(0, count),
-        words,
-        kept.known,
-        kept.keep,
-    ).run()
 
 
 @dataclass(frozen=True)

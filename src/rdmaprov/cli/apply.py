@@ -6,14 +6,7 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.options import (
-    change_options,
-    json_option,
-    limit_option,
-    password_options,
-    roles_option,
-    site_argument_or_plan,
-)
+from rdmaprov.cli import options
 from rdmaprov.cli.publish import publish_options
 from rdmaprov.cli.verbosity import verbosity_options
 
@@ -23,9 +16,9 @@ from rdmaprov.cli.verbosity import verbosity_options
     epilog="Exit codes: 0 done, 1 a node failed, 3 the site is invalid, 4 a node is unreachable"
     " or another run holds SITE, 5 reboot required.",
 )
-@site_argument_or_plan
-@limit_option
-@roles_option
+@options.site_argument_or_plan
+@options.limit_option
+@options.roles_option
 @click.option(
     "--serial",
     metavar="N|N%",
@@ -45,10 +38,10 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--drifted", is_flag=True, help="Probe all nodes first; change only those that differ."
 )
-@change_options
-@json_option
+@options.change_options
+@options.json_option
 @publish_options
-@password_options
+@options.password_options
 @verbosity_options
 def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their types
     """Bring nodes to the state that SITE describes, then verify it.

@@ -15,7 +15,6 @@ from rdmaprov.apply.run import Run
 from rdmaprov.cli import session
 from rdmaprov.drift.kept_plan import KeptPlan, announced, differences, digest, due
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.inventory import Node
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
@@ -84,7 +83,8 @@ class Agreement:
 
     def rebooted(self, nodes: Iterable[NodeResult]) -> list[str]:
         """Return the nodes that require a reboot and may get one."""
-        policies = {node.name: _policy(node, self.reboot) for node in self.ready.fleet.nodes}
+        fleet = self.ready.fleet.nodes
+        policies = {node.name: self.reboot or node.get("reboot_policy") for node in fleet}
         return [node.name for node in nodes if node.reboot and policies[node.name] == "if-needed"]
 
     def _is_due(self, node: NodeResult) -> bool:
@@ -114,7 +114,3 @@ def agrees(pending: Sequence[NodeResult], rebooted: Sequence[str], reverts: str 
     if rebooted:
         text += f", reboot {len(rebooted)}"
     return click.confirm(f"{text}?", err=True)
-
-
-def _policy(node: Node, option: str | None) -> object:
-    return option or node.get("reboot_policy")

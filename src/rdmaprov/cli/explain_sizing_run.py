@@ -59,22 +59,17 @@ def answer(given: Given, as_json: bool) -> Iterator[str]:
     Raises:
         UsageError: options are missing, or no job or fabric has such numbers.
     """
-    _refuse_unused(given)
-    asked = _questions(given)
-    if as_json:
-        yield json.dumps(_document(asked), indent=2)
-        return
-    yield from "\n\n".join("\n".join(part) for part in _sections(asked)).split("\n")
-
-
-def _refuse_unused(given: Given) -> None:
-    """Refuse options that have no meaning without others."""
     for needed, options in (("parameters", _OF_STEP), ("ports", _OF_SWITCHES)):
         for name, default in options.items():
             if given[needed] is None and given[name] != default:
                 option = f"--{name.replace('_', '-')}"
                 message = f"{option} has no meaning without --{needed}"
                 raise UsageError(message, f"Pass --{needed} too, or leave {option} out.")
+    asked = _questions(given)
+    if as_json:
+        yield json.dumps(_document(asked), indent=2)
+        return
+    yield from "\n\n".join("\n".join(part) for part in _sections(asked)).split("\n")
 
 
 def _questions(given: Given) -> _Questions:
@@ -83,7 +78,12 @@ def _questions(given: Given) -> _Questions:
         if not wanted:
             raise UsageError("neither a model nor switches are given", _HINT)
         return _Questions(None, wanted, None)
-    model = trained_model(given)
+    for name in ("layers", "hidden"):
+        if not 0 <= given[name] <= 10**6:
+            message = f"--{name} must be from 1 to 1000000, not {given[name]}"
+            raise SizingError(message, f"Pass --{name} of the model.")
+    parameters = parse_parameters(given["parameters"])
+    model = TrainedModel(parameters, SHORT[given["dtype"]], given["layers"], given["hidden"])
     return _Questions(step_need(given, model), wanted, model)
 
 
@@ -126,16 +126,6 @@ def _sections(asked: _Questions) -> Iterator[list[str]]:
         tree = wanted.tree(wanted.separate)
         rows = [*switches.rows(wanted, tree), *switches.other_rows(wanted, tree)]
         yield [switches.head(wanted, tree), *rows]
-
-
-def trained_model(given: Given) -> TrainedModel:
-    """Return the model that the options describe."""
-    for name in ("layers", "hidden"):
-        if not 0 <= given[name] <= 10**6:
-            message = f"--{name} must be from 1 to 1000000, not {given[name]}"
-            raise SizingError(message, f"Pass --{name} of the model.")
-    parameters = parse_parameters(given["parameters"])
-    return TrainedModel(parameters, SHORT[given["dtype"]], given["layers"], given["hidden"])
 
 
 def step_need(given: Given, model: TrainedModel) -> StepNeed:

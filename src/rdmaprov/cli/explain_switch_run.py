@@ -61,14 +61,10 @@ def switch_lines(found: Sequence[SwitchAssessment], wanted: WantedSwitch) -> Ite
         yield printable(f"note: no port names {some(missing, 3)}")
     if not wanted.is_site:
         yield (
-            f"judged by what is usual: PFC on {_list(sorted(wanted.pfc))}, DSCP"
+            f"judged by what is usual: PFC on {', '.join(map(str, sorted(wanted.pfc)))}, DSCP"
             f" {wanted.roce_dscp} and {wanted.cnp_dscp}, MTU from {wanted.mtu_bytes:,} on;"
             " judge by a site: --site SITE"
         )
-
-
-def _list(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def _problem_lines(

@@ -26,7 +26,6 @@ from rdmaprov.lab.image import Recipe
 from rdmaprov.lab.model import Lab
 from rdmaprov.lab.patience import Speed
 from rdmaprov.lab.request import LabRequest
-from rdmaprov.lab.shapes import Shape
 from rdmaprov.lab.virtual_machines import State
 from rdmaprov.resources import data_dir
 
@@ -111,7 +110,8 @@ def up(
 @click.command("shapes", short_help="List the shapes of nodes.")
 def shapes_() -> None:
     """List the shapes that `rdmaprov lab up --shape NAME` makes nodes of."""
-    shape_list(shapes.catalogue().values())
+    for shape in shapes.catalogue().values():
+        click.echo(f"{shape.name}: {shape.title}")
 
 
 @click.command(short_help="Show the nodes and the saved states.")
@@ -255,9 +255,3 @@ def faults(catalogue: Iterable[Fault]) -> None:
         click.secho(fault.name, bold=True)
         for text in (f"{fault.title} (until {fault.until}).", fault.stands_for):
             click.echo(click.wrap_text(text, LINE_WIDTH, INDENT, INDENT))
-
-
-def shape_list(catalogue: Iterable[Shape]) -> None:
-    """Print the shapes, one line for each."""
-    for shape in catalogue:
-        click.echo(f"{shape.name}: {shape.title}")

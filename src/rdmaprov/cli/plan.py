@@ -8,17 +8,7 @@ from typing import IO, TYPE_CHECKING, Unpack
 
 import click
 
-from rdmaprov.cli.options import (
-    PasswordOptions,
-    json_option,
-    limit_option,
-    optional_site_argument,
-    password_options,
-    record_option,
-    refuse_empty,
-    roles_option,
-    site_or_record,
-)
+from rdmaprov.cli import options
 from rdmaprov.cli.publish import publish_options, publish_targets
 from rdmaprov.cli.verbosity import verbosity_options
 
@@ -32,22 +22,22 @@ if TYPE_CHECKING:
     epilog="Exit codes: 0 nothing to change, 1 a role failed on a node or refused it, 3 the site"
     " is invalid, 4 a node is unreachable, 5 changes pending.",
 )
-@optional_site_argument
-@limit_option
-@roles_option
-@record_option
+@options.optional_site_argument
+@options.limit_option
+@options.roles_option
+@options.record_option
 @click.option(
     "--output",
     "plan_file",
     metavar="FILE",
-    callback=refuse_empty,
+    callback=options.refuse_empty,
     type=click.Path(dir_okay=False),
     help="Also keep the plan in this file, for: rdmaprov apply FILE",
 )
 @click.option("--diff", is_flag=True, help="Also print the differences in files.")
-@json_option
+@options.json_option
 @publish_options
-@password_options
+@options.password_options
 @verbosity_options
 def plan(
     site: Path | None,
@@ -57,7 +47,7 @@ def plan(
     plan_file: str | None,
     diff: bool,
     json_file: IO[str] | None,
-    **passwords: Unpack[PasswordOptions],
+    **passwords: Unpack[options.PasswordOptions],
 ) -> int:
     """Show what `rdmaprov apply` would change on the nodes of SITE; change nothing.
 
@@ -68,8 +58,9 @@ def plan(
     from rdmaprov.cli import session
     from rdmaprov.drift.kept_plan import kept_text
 
-    others = {"limit": limit, "output": plan_file, **publish_targets()}
-    site_or_record(site, record_file, **others, ask_become_pass=passwords["ask_become_pass"])
+    asks = passwords["ask_become_pass"]
+    others = {"limit": limit, "output": plan_file, **publish_targets(), "ask_become_pass": asks}
+    options.site_or_record(site, record_file, **others)
     named = session.known_roles(roles)
     if record_file is not None:
         from rdmaprov.cli.record_replay import plan_record

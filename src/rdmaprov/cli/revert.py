@@ -6,15 +6,8 @@ from typing import Any
 
 import click
 
+from rdmaprov.cli import options
 from rdmaprov.cli.complete import complete_run
-from rdmaprov.cli.options import (
-    change_options,
-    json_option,
-    limit_option,
-    password_options,
-    roles_option,
-    site_argument,
-)
 from rdmaprov.cli.publish import publish_options
 from rdmaprov.cli.verbosity import verbosity_options
 
@@ -25,15 +18,15 @@ from rdmaprov.cli.verbosity import verbosity_options
     " 4 a node is unreachable, or nothing tells whether the run changed it, or another run holds"
     " SITE, 5 reboot required; with --plan: something to take back.",
 )
-@site_argument
+@options.site_argument
 @click.argument("run", shell_complete=complete_run)
-@limit_option
-@roles_option
+@options.limit_option
+@options.roles_option
 @click.option("--plan", "only_shows", is_flag=True, help="Only show what would be taken back.")
-@change_options
-@json_option
+@options.change_options
+@options.json_option
 @publish_options
-@password_options
+@options.password_options
 @verbosity_options
 def revert(**given: Any) -> int:  # noqa: ANN401 - revert_run.take_back has their types
     """Take back on the nodes of SITE what RUN wrote, role by role, the last one first.

@@ -7,13 +7,7 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.options import (
-    json_option,
-    limit_option,
-    password_options,
-    refuse_empty,
-    site_argument,
-)
+from rdmaprov.cli import options
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -22,14 +16,14 @@ from rdmaprov.cli.verbosity import verbosity_options
     epilog="Exit codes: 0 healthy and as SITE says, 1 something is wrong, 2 wrong usage,"
     " 3 the site is invalid, 4 nothing is wrong, but something is not verified.",
 )
-@site_argument
-@limit_option
+@options.site_argument
+@options.limit_option
 @click.option(
     "--from",
     "sources",
     metavar="NODE[,NODE...]",
     default="",
-    callback=refuse_empty,
+    callback=options.refuse_empty,
     help="Read from the first of these nodes that can read the fabric.  [default: the first three"
     " of SITE]",
 )
@@ -39,7 +33,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     "devices",
     metavar="NAME[,NAME...]",
     default="",
-    callback=refuse_empty,
+    callback=options.refuse_empty,
     help="Read through these RDMA devices, one on each subnet.  [default: the first active port]",
 )
 @click.option(
@@ -55,8 +49,8 @@ from rdmaprov.cli.verbosity import verbosity_options
     type=click.Path(path_type=Path),
     help="Keep what the tools print in this new directory, for: rdmaprov explain subnet",
 )
-@json_option
-@password_options
+@options.json_option
+@options.password_options
 @verbosity_options
 def subnet(**given: Any) -> int:  # noqa: ANN401 - subnet_run.judge_subnet has their types
     """Judge the InfiniBand subnet of SITE: rails against SITE, links, errors, routes.

@@ -6,7 +6,6 @@ import re
 import socket
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import IO, Unpack
 
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
-from rdmaprov.cli.subnet_view import pattern_lines, size_of
+from rdmaprov.cli.subnet_view import after_end, pattern_lines, problem_lines, size_of
 from rdmaprov.cli.verbosity import meter
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -36,18 +35,17 @@ from rdmaprov.site_subnet.plan import SubnetPlan, host_keys, plan_of
 from rdmaprov.site_subnet.result import findings_data, nodes_data, subnets_data
 from rdmaprov.site_subnet.sharp_job import SharpJob, sharp_jobs
 from rdmaprov.subnet.collect import require_new
-from rdmaprov.subnet.problem import level, where, word
+from rdmaprov.subnet.problem import where
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
 
-_MOST_SHOWN = 20  # findings of one kind; results.json has all
 _WORDS = {ExitCode.OK: "healthy", ExitCode.FAILED: "wrong", ExitCode.UNKNOWN: "unknown"}
 
 
 def site_lines(found: SiteAssessment, gathered: Gathered) -> Iterator[str]:
     """Yield the problems, the load of each pattern, and the verdict in the last line."""
     plan = found.plan
-    yield from _finding_lines(found.findings)
+    yield from problem_lines(found.findings, _sentence, "results.json")
     for device, assessment in gathered.subnets.items():
         if len(gathered.subnets) > 1:
             yield f"subnet of {device}: {size_of(assessment)}"
@@ -59,25 +57,12 @@ def site_lines(found: SiteAssessment, gathered: Gathered) -> Iterator[str]:
     yield f"{_WORDS[found.exit_code]}: {'; '.join(parts)}{where}"
 
 
-def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    kinds: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-    for each in findings:
-        kinds[level(each), word(each)].append(each)
-    for (state, kind), own in kinds.items():
-        for each in own[:_MOST_SHOWN]:
-            yield printable(f"{state}: {kind}: {_sentence(each)}")
-        if len(own) > _MOST_SHOWN:
-            yield f"… and {len(own) - _MOST_SHOWN:,} more of this kind; results.json has all"
-
-
 def _sentence(finding: Finding) -> str:
     """Return what is wrong, after the rail of the site and the end of the link."""
-    port = "" if finding.port is None else f" port {finding.port}"
-    at = "" if finding.what.startswith(finding.part) else f"{finding.part}{port}: "
     place = where(finding)
     if not place or finding.part == finding.node:
-        return f"{at}{finding.what}"
-    return finding.what if finding.what.startswith(place) else f"{place}: {at}{finding.what}"
+        return after_end(finding)
+    return finding.what if finding.what.startswith(place) else f"{place}: {after_end(finding)}"
 
 
 _TRIED = 3  # nodes that are tried if none is named; our choice
@@ -110,7 +95,11 @@ def judge_subnet(
     wait = (lambda: time.sleep(interval_s)) if interval_s else None
     with session.prepare(site, limit, json_file, passwords) as ready:
         plan = plan_of(ready.fleet, is_whole=limit is None)
-        with _hosts(ready, sources, here, plan) as reached, _directory() as directory:
+        with (
+            _hosts(ready, sources, here, plan) as reached,
+            tempfile.TemporaryDirectory(prefix="rdmaprov-subnet-") as scratch,
+        ):
+            directory = Path(scratch) / "texts"
             with meter("reading the fabric"):
                 gathered = gather(reached.hosts, named, directory, wait)
                 subnets = list(gathered.subnets.values())
@@ -192,12 +181,6 @@ def _hosts(
         yield _Reached([named[name] for name in tried], named)
     finally:
         probe.close()
-
-
-@contextmanager
-def _directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="rdmaprov-subnet-") as place:
-        yield Path(place) / "texts"
 
 
 def _conclude(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
@@ -11,20 +11,13 @@ from rdmaprov.subnet.as_data import document, pattern_data
 from rdmaprov.subnet.judge import Assessment
 from rdmaprov.subnet.problem import level, word
 
-# Problems of one kind that are printed one by one; --json has all.
+# Problems of one kind that are printed one by one; our choice.
 _MOST_SHOWN = 20
 
 
 def lines(assessment: Assessment) -> Iterator[str]:
     """Yield the problems, the load of each pattern, and the verdict in the last line."""
-    yield from _problem_lines(assessment.problems)
-    yield from _manager_lines(assessment)
-    yield from pattern_lines(assessment)
-    yield f"{assessment.verdict}: {size_of(assessment)}"
-
-
-def _manager_lines(assessment: Assessment) -> Iterator[str]:
-    """Yield which manager is the master, and who stands by."""
+    yield from problem_lines(assessment.problems, after_end, "--json")
     said = [
         f"{each.state.lower()} {assessment.owner(each) or f'{each.guid:#018x}'} (LID {each.lid},"
         f" priority {each.priority})"
@@ -35,6 +28,8 @@ def _manager_lines(assessment: Assessment) -> Iterator[str]:
         said.append("none stands by" if assessment.knows_managers else unasked)
     if said:
         yield printable(f"managers: {', '.join(said[:_MOST_SHOWN])}")
+    yield from pattern_lines(assessment)
+    yield f"{assessment.verdict}: {size_of(assessment)}"
 
 
 def pattern_lines(assessment: Assessment) -> Iterator[str]:
@@ -60,14 +55,26 @@ def size_of(assessment: Assessment) -> str:
     return f"{head['switches']:,} switches, {head['hcas']:,} HCAs, {head['links']:,} links{credit}"
 
 
-def _problem_lines(problems: list[Finding]) -> Iterator[str]:
+def problem_lines(
+    problems: Sequence[Finding], sentence: Callable[[Finding], str], rest: str
+) -> Iterator[str]:
+    """Yield problems kind by kind.
+
+    Args:
+        rest: what has those that are not printed, such as `--json`.
+    """
     kinds: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for each in problems:
         kinds[level(each), word(each)].append(each)
-    for found in kinds.values():
+    for (state, kind), found in kinds.items():
         for each in found[:_MOST_SHOWN]:
-            port = "" if each.port is None else f" port {each.port}"
-            at = "" if each.what.startswith(each.part) else f"{each.part}{port}: "
-            yield printable(f"{level(each)}: {word(each)}: {at}{each.what}")
+            yield printable(f"{state}: {kind}: {sentence(each)}")
         if len(found) > _MOST_SHOWN:
-            yield f"… and {len(found) - _MOST_SHOWN:,} more of this kind; --json has all"
+            yield f"… and {len(found) - _MOST_SHOWN:,} more of this kind; {rest} has all"
+
+
+def after_end(finding: Finding) -> str:
+    """Return what is wrong, after the end of the link."""
+    port = "" if finding.port is None else f" port {finding.port}"
+    at = "" if finding.what.startswith(finding.part) else f"{finding.part}{port}: "
+    return f"{at}{finding.what}"

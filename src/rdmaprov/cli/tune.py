@@ -6,14 +6,7 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.options import (
-    json_option,
-    launcher_option,
-    limit_option,
-    password_options,
-    site_argument,
-    wait_option,
-)
+from rdmaprov.cli import options
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -22,8 +15,8 @@ from rdmaprov.cli.verbosity import verbosity_options
     epilog="Exit codes: 0 the answer is printed, 1 the nodes are not ready or give wrong values,"
     " 3 the site is invalid, 4 a node is unreachable, no job succeeded or another run holds SITE.",
 )
-@site_argument
-@limit_option
+@options.site_argument
+@options.limit_option
 @click.option(
     "--sizes",
     "size_range",
@@ -38,11 +31,11 @@ from rdmaprov.cli.verbosity import verbosity_options
     show_default=True,
     help="Seed of the jobs' random order.",
 )
-@launcher_option
+@options.launcher_option
 @click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which must hold the nodes.")
-@wait_option("SITE")
-@json_option
-@password_options
+@options.wait_option("SITE")
+@options.json_option
+@options.password_options
 @verbosity_options
 def tune(**given: Any) -> int:  # noqa: ANN401 - tune_run.measure has their types
     """Compare settings of NCCL with those that the nodes of SITE have, by size; change nothing.

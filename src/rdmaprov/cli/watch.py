@@ -7,13 +7,7 @@ from typing import IO, Unpack
 
 import click
 
-from rdmaprov.cli.options import (
-    PasswordOptions,
-    json_option,
-    limit_option,
-    password_options,
-    site_argument,
-)
+from rdmaprov.cli import options
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -22,8 +16,8 @@ from rdmaprov.cli.verbosity import verbosity_options
     epilog="Exit codes: 0 nothing is wrong, 1 something is, 3 the site is invalid, 4 a node is"
     " unreachable, counters are missing or there was no traffic.",
 )
-@site_argument
-@limit_option
+@options.site_argument
+@options.limit_option
 @click.option(
     "--for",
     "length",
@@ -31,15 +25,15 @@ from rdmaprov.cli.verbosity import verbosity_options
     default="",
     help="Watch for this long, such as 10m.  [default: until Ctrl-C]",
 )
-@json_option
-@password_options
+@options.json_option
+@options.password_options
 @verbosity_options
 def watch(
     site: Path,
     limit: str | None,
     length: str,
     json_file: IO[str] | None,
-    **passwords: Unpack[PasswordOptions],
+    **passwords: Unpack[options.PasswordOptions],
 ) -> int:
     """Read the counters of all rails of SITE each second, beside whatever runs; change nothing.
 
