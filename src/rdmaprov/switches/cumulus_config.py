@@ -74,7 +74,9 @@ def profile_facts(config: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
     names = {kind: name for kind, name in chosen.items() if isinstance(name, str)}
     is_hidden = members(inner(own, "qos", "roce")) or (mode is not None and _ROOT in config)
     named = {fact: names[kind] for fact, kind in _REMEDIES.items() if kind in names}
-    watchdog = _watchdog(inner(own, "qos", "pfc-watchdog"))
+    entry = inner(own, "qos", "pfc-watchdog")
+    state = inner(entry, "state")
+    watchdog = None if state is None else PfcWatchdog(is_on(state))
     facts = {} if is_hidden else _facts(qos, names, mode, is_whole=_ROOT in config)
     return {**facts, "watchdog": watchdog, "named": named}
 
@@ -163,11 +165,6 @@ def _shares(profile: Mapping[str, Any]) -> dict[int, QueueShare] | None:
         if queue is not None and mode in ("dwrr", "strict"):
             found[queue] = QueueShare(mode == "strict", whole(inner(each, "bw-percent"), 0, 100))
     return found or None
-
-
-def _watchdog(entry: object) -> PfcWatchdog | None:
-    state = inner(entry, "state")
-    return None if state is None else PfcWatchdog(is_on(state))
 
 
 _PARSERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {

@@ -65,7 +65,7 @@ class CommonSettings:
             dict(config.under("interface Port-Channel")),
             {name: _template(each) for name, each in config.under("interface profile ")},
             config.lines.get("interface defaults", EosSection()),
-            _class_map(config),
+            dict(_mapped(config, "qos map dscp ", 63, _CLASS)),
             _queue_map(config),
             PfcWatchdog(
                 bool(timeout and timeout.strip("0.")), config.last(f"{_WATCHDOG} action ") or ""
@@ -213,11 +213,6 @@ def _watchdog(sections: list[EosSection], common: PfcWatchdog) -> PfcWatchdog:
         is_on = is_on or section.has(_WATCHDOG)
         action = section.last(f"{_WATCHDOG} port action ") or action
     return PfcWatchdog(is_on, action)
-
-
-def _class_map(config: EosSection) -> dict[int, int]:
-    """Return what lines such as `qos map dscp 24 26 to traffic-class 3` say; the last wins."""
-    return dict(_mapped(config, "qos map dscp ", 63, _CLASS))
 
 
 def _queue_map(config: EosSection) -> dict[int, int]:

@@ -32,7 +32,11 @@ def port_notes(reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch) -
     """Yield the notes on a port."""
     yield from _watchdog(reading, port)
     yield from _drops(reading, port, wanted)
-    yield from _shares(reading, port, wanted)
+    queue = port.queue_for(wanted.cnp_dscp)
+    share = (port.shares or {}).get(-1 if queue is None else queue)
+    if share is not None and not share.is_strict:
+        seen = f"queue {queue} of CNPs is not served first"
+        yield _note(reading, SwitchFact.WEIGHTS, seen)
 
 
 def _note(reading: SwitchReading, fact: SwitchFact, seen: str, command: str = "") -> Finding:
@@ -64,14 +68,6 @@ def _drops(reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch) -> It
         if count and name in of_roce:
             seen = f"{quantity(count, 'packet')} of {name} dropped since the counters were cleared"
             yield _note(reading, SwitchFact.DROPS, seen)
-
-
-def _shares(reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch) -> Iterator[Finding]:
-    queue = port.queue_for(wanted.cnp_dscp)
-    share = (port.shares or {}).get(-1 if queue is None else queue)
-    if share is not None and not share.is_strict:
-        seen = f"queue {queue} of CNPs is not served first"
-        yield _note(reading, SwitchFact.WEIGHTS, seen)
 
 
 class SwitchVerdict(StrEnum):

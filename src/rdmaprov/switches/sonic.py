@@ -70,17 +70,14 @@ class _Config:
     def read(self) -> None:
         hostname = words(inner(self._document, "DEVICE_METADATA", "localhost", "hostname"))
         self._draft.name = hostname or self._draft.name
-        self._refuse_odd_tables()
-        bound = self._table("PORT_QOS_MAP")
-        for port in self._table("PORT") or [each for each in bound if each != "global"]:
-            self._read_port(port)
-        self._tell_where()
-
-    def _refuse_odd_tables(self) -> None:
         for name, table in self._document.items():
             is_table = isinstance(table, dict) and all(isinstance(e, dict) for e in table.values())
             if name.isupper() and not is_table:
                 self._draft.not_read.append(f"CONFIG_DB {name[:40]} is no table")
+        bound = self._table("PORT_QOS_MAP")
+        for port in self._table("PORT") or [each for each in bound if each != "global"]:
+            self._read_port(port)
+        self._tell_where()
 
     def _table(self, name: str) -> Mapping[str, Any]:
         if name not in self._tables:

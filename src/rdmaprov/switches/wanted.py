@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,13 +98,9 @@ def wanted_of(fleet: Fleet) -> WantedSwitch:
         trusts_dscp=_same(nodes, "roce_qos_trust", site) == "dscp",
         mtu_bytes=max(int(node.get("fabric_mtu_bytes") or 0) for node in nodes),
         link_gbps=_rate(nodes),
-        nodes=frozenset(name.lower().partition(".")[0] for name in _names(nodes)),
+        nodes=frozenset(node.name.lower().partition(".")[0] for node in nodes),
         is_site=True,
     )
-
-
-def _names(nodes: Iterable[Node]) -> Iterable[str]:
-    return (node.name for node in nodes)
 
 
 def _rate(nodes: Sequence[Node]) -> int:
