@@ -40,7 +40,7 @@ CREATE TABLE stage (run INTEGER, name TEXT, state TEXT);
 CREATE TABLE series (
   id INTEGER PRIMARY KEY, stage TEXT, what TEXT, node TEXT, rail INTEGER, bytes INTEGER, unit TEXT,
   scope TEXT);
-CREATE TABLE value (series INTEGER, run INTEGER, value REAL, PRIMARY KEY (series, run))
+CREATE TABLE value (run INTEGER, series INTEGER, value REAL, PRIMARY KEY (series, run))
   WITHOUT ROWID;
 CREATE TABLE fact (run INTEGER, node TEXT, key TEXT, value TEXT);
 CREATE TABLE trouble (
@@ -56,7 +56,8 @@ CREATE INDEX trouble_run ON trouble (run);
 CREATE INDEX setting_run ON setting (run);
 """
 _STATEMENTS = [" ".join(each.split()) for each in _TABLES.split(";") if each.strip()]
-_OF_RUN = ("state", "partial", "stage", "value", "fact", "trouble", "setting")
+# Tables of a run, whose first column it is, with how many columns each has.
+_OF_RUN = {"state": 3, "partial": 2, "stage": 3, "value": 3, "fact": 4, "trouble": 7, "setting": 7}
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,8 @@ class Index:
             ("setting", map(astuple, own.settings)),
             ("value", ((self._number(connection, each), v) for each, v in own.values.items())),
         ):
-            _insert(connection, table, run, rows)
+            insert = f"INSERT INTO {table} VALUES ({', '.join('?' * _OF_RUN[table])})"  # noqa: S608
+            connection.executemany(insert, ((run, *row) for row in rows))
 
     def _number(self, connection: sqlite3.Connection, series: RunSeries) -> int:
         if series not in self._series:
@@ -203,21 +205,6 @@ class Index:
             )
             self._series[series] = int(made.lastrowid or 0)
         return self._series[series]
-
-
-_ROWS = {  # the run first
-    "state": "INSERT INTO state VALUES (?, ?, ?)",
-    "partial": "INSERT INTO partial VALUES (?, ?)",
-    "stage": "INSERT INTO stage VALUES (?, ?, ?)",
-    "fact": "INSERT INTO fact VALUES (?, ?, ?, ?)",
-    "trouble": "INSERT INTO trouble VALUES (?, ?, ?, ?, ?, ?, ?)",
-    "setting": "INSERT INTO setting VALUES (?, ?, ?, ?, ?, ?, ?)",
-    "value": "INSERT INTO value (run, series, value) VALUES (?, ?, ?)",
-}
-
-
-def _insert(connection: sqlite3.Connection, table: str, run: int | None, rows: object) -> None:
-    connection.executemany(_ROWS[table], ((run, *row) for row in rows))  # type: ignore[attr-defined]
 
 
 def _forget(connection: sqlite3.Connection, name: str) -> None:

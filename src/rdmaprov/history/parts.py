@@ -30,11 +30,7 @@ def text(data: Mapping[str, Any], key: str) -> str:
 
 def number(data: Mapping[str, Any], key: str) -> float | None:
     """Return a number that is finite and not negative; None if it is missing or null."""
-    return as_number(data.get(key), key)
-
-
-def as_number(value: object, key: str) -> float | None:
-    """Return a value as a number that is finite and not negative; None if it is null."""
+    value = data.get(key)
     if value is None:
         return None
     if type(value) is int and 0 <= value < 1 << 64:
