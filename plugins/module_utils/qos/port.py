@@ -56,7 +56,7 @@ def plan_port(plan: Plan, netdev: str, wanted: Description) -> bool:
     seen = backend.read(netdev)
     if seen is None:
         return False
-    for aspect in _aspects(backend, netdev, wanted):
+    for aspect in [*_classification(backend, netdev, wanted), *_queues(backend, netdev, wanted)]:
         different = aspect.differs(seen)
         if different is None:
             continue
@@ -86,11 +86,6 @@ def choose(machine: Machine, netdev: str, wanted: Description) -> Backend:
         package = "iproute2" if name == "dcb" else "mlnx-tools"
         raise NotYet(f"{netdev}: {name} is not installed ({package}), which sets its QoS")
     return Dcb(machine) if name == "dcb" else MlnxQos(machine)
-
-
-def _aspects(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]:
-    """Return the parts in the order of setting: the host decides first, PFC needs its map."""
-    return [*_classification(backend, netdev, wanted), *_queues(backend, netdev, wanted)]
 
 
 def _classification(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]:

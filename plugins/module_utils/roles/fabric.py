@@ -124,7 +124,13 @@ def require(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> N
         _require_kind(machine, rail, arguments["kind"])
     _require_memory(machine, arguments["memory_bytes"])
     _require_numa_nodes(machine, arguments["numa_nodes"])
-    _require_gpus(machine, arguments["gpu_count"])
+    described = arguments["gpu_count"]
+    seen = len(pci.gpus(machine))
+    if described and seen != described:
+        raise Refused(
+            f"the node has {seen} GPUs, expected {described} (fabric_gpu_count; "
+            "/sys/bus/pci/devices). Run on the node: lspci -nn -d ::0302"
+        )
 
 
 def _require_kind(machine: Machine, rail: Rail, kind: str) -> None:
@@ -168,15 +174,6 @@ def _require_numa_nodes(machine: Machine, described: int | None) -> None:
         raise Refused(
             f"the node has {seen} NUMA nodes, expected {described} (fabric_numa_nodes; "
             "/sys/devices/system/node). Look for NPS, SNC and interleaving in the firmware's setup"
-        )
-
-
-def _require_gpus(machine: Machine, described: int) -> None:
-    seen = len(pci.gpus(machine))
-    if described and seen != described:
-        raise Refused(
-            f"the node has {seen} GPUs, expected {described} (fabric_gpu_count; "
-            "/sys/bus/pci/devices). Run on the node: lspci -nn -d ::0302"
         )
 
 

@@ -14,8 +14,6 @@ from ..packages import Manager
 from ..packages.manager import UPDATER
 from ..plan import CONFIGURED, Change, Plan, Refused, Step, make
 
-_TEXT: dict[str, Any] = {"type": "str", "default": ""}
-
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for the node to run these drivers and no others.

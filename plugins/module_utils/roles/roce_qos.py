@@ -87,13 +87,8 @@ def _left_alone(arguments: dict[str, Any]) -> str:
 
 def _plan_boot(plan: Plan, netdevs: list[str], arguments: dict[str, Any]) -> None:
     changed = plan_program(plan)
-    text = _text(arguments)
+    chosen = {name: value for name, value in arguments.items() if name not in _NOT_OF_A_PORT}
+    text = json.dumps(chosen, indent=2, sort_keys=True) + "\n"
     for netdev in netdevs:
         changed |= plan.file(description_of(netdev), text)
     plan_units(plan, netdevs, changed)
-
-
-def _text(arguments: dict[str, Any]) -> str:
-    """Return the role's arguments that say what a port must be, as the program reads them."""
-    chosen = {name: value for name, value in arguments.items() if name not in _NOT_OF_A_PORT}
-    return json.dumps(chosen, indent=2, sort_keys=True) + "\n"

@@ -87,7 +87,7 @@ def prove(machine: Machine, python: str, pins: list[Pin]) -> None:
 def remember(machine: Machine, python: str, pins: list[Pin]) -> None:
     """Keep in mind that torch was imported with these files."""
     found = _right_versions(machine, python, pins)
-    files = [python, *(_record(path) for _, path in found.values())]
+    files = [python, *(os.path.join(path, "RECORD") for _, path in found.values())]
     proof = {
         "python": python,
         "versions": {name: version for name, (version, _) in found.items()},
@@ -154,11 +154,6 @@ def _run(machine: Machine, python: str, code: str, words: list[str], timeout_s: 
     except CommandFailed as error:
         last = (error.output.splitlines() or ["no message"])[-1]
         raise NodeError(f"{python}: {last} (exit code {error.code})") from error
-
-
-def _record(path: str) -> str:
-    """Return the file that every installation writes anew."""
-    return os.path.join(path, "RECORD")
 
 
 def _stamp(machine: Machine, name: str) -> list[int]:
