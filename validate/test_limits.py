@@ -8,72 +8,45 @@ from testinfra.host import Host
 from rdmaprov.facts import memlock, slurm, sysctl, units
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node
-from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable
+from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, RUNNING, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
 
 def test_memlock_of_a_login_running(host: Host, node: Node) -> None:
     """A login has the site's locked-memory limit."""
-    limit = memlock.site_limit(node.get("limits_memlock"))
     for kind, seen in zip(("soft", "hard"), memlock.login_limits(host), strict=True):
-        Setting(
-            node,
-            "login",
-            f"{kind} memlock",
-            "limits_memlock",
-            where=f"ulimit -{kind[0].upper()} -l",
-        ).require(memlock.limit_text(seen), memlock.limit_text(limit))
+        where = f"ulimit -{kind[0].upper()} -l"
+        _require_memlock(node, "login", kind, where, memlock.limit_text(seen))
 
 
 def test_memlock_of_logins_configured(host: Host, node: Node) -> None:
     """The configuration gives each of the site's users the limit at the next login."""
-    limit = memlock.site_limit(node.get("limits_memlock"))
     files = read_files(host, *memlock.LIMITS)
     for user in node.get("limits_memlock_users"):
         found = memlock.file_limits(files, user)
         for kind in ("soft", "hard"):
             text, path = found.get(kind, ("", "/etc/security/limits.d"))
             seen = memlock.limit_text(memlock.in_kib(text, path)) if text else None
-            Setting(
-                node,
-                f"login of {user}",
-                f"{kind} memlock",
-                "limits_memlock",
-                where=path,
-                truth=CONFIGURED,
-            ).require(seen, memlock.limit_text(limit))
+            _require_memlock(node, f"login of {user}", kind, path, seen, CONFIGURED)
 
 
 def test_memlock_of_services_configured(host: Host, node: Node) -> None:
     """Each installed service gets the limit from systemd at its next start."""
-    limit = memlock.site_limit(node.get("limits_memlock"))
     for unit, seen in _services(host, node).items():
         for kind, key in (("soft", "LimitMEMLOCKSoft"), ("hard", "LimitMEMLOCK")):
             value = memlock.in_bytes(seen.get(key, ""), f"{unit} {key}")
-            Setting(
-                node,
-                unit,
-                f"{kind} memlock",
-                "limits_memlock",
-                where=f"systemctl show {unit} --property={key}",
-                truth=CONFIGURED,
-            ).require(memlock.limit_text(value), memlock.limit_text(limit))
+            where = f"systemctl show {unit} --property={key}"
+            _require_memlock(node, unit, kind, where, memlock.limit_text(value), CONFIGURED)
 
 
 def test_memlock_of_services_running(host: Host, node: Node) -> None:
     """Each running service has the limit, which its children inherit."""
-    limit = memlock.site_limit(node.get("limits_memlock"))
     installed = sorted(_services(host, node))
     for unit, limits in memlock.service_limits(host, installed).items():
         for kind, seen in zip(("soft", "hard"), limits, strict=True):
-            Setting(
-                node,
-                unit,
-                f"{kind} memlock",
-                "limits_memlock",
-                where=f"/proc/PID/limits of {unit}'s main process",
-            ).require(memlock.limit_text(seen), memlock.limit_text(limit))
+            where = f"/proc/PID/limits of {unit}'s main process"
+            _require_memlock(node, unit, kind, where, memlock.limit_text(seen))
 
 
 def test_memlock_of_slurm_jobs(host: Host, node: Node) -> None:
@@ -113,6 +86,14 @@ def test_sysctl_after_reboot(host: Host, node: Node) -> None:
         Setting(node, "kernel", name, "limits_sysctl", where=file, truth=AFTER_REBOOT).require(
             seen if seen is None else _same_blanks(seen), _same_blanks(value)
         )
+
+
+def _require_memlock(
+    node: Node, device: str, kind: str, where: str, seen: str | None, truth: str = RUNNING
+) -> None:
+    __tracebackhide__ = True
+    wanted = memlock.limit_text(memlock.site_limit(node.get("limits_memlock")))
+    Setting(node, device, f"{kind} memlock", "limits_memlock", where, truth).require(seen, wanted)
 
 
 def _services(host: Host, node: Node) -> dict[str, dict[str, str]]:
