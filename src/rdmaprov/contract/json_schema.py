@@ -43,7 +43,7 @@ def json_schema(schema: Schema) -> dict[str, Any]:
 
 def _words(option: Option) -> dict[str, Any]:
     words: dict[str, Any] = {"description": option.description.strip()}
-    if option.has_default and not _is_template(option.default):
+    if option.has_default and not (isinstance(option.default, str) and "{{" in option.default):
         words["default"] = _plain(option.default)
     return words
 
@@ -108,7 +108,3 @@ def _plain(value: Any) -> Any:
         if isinstance(value, kind):
             return kind(value)
     return str(value)
-
-
-def _is_template(value: Any) -> bool:
-    return isinstance(value, str) and "{{" in value

@@ -43,14 +43,9 @@ def _generation(node: Node) -> Iterator[Violation]:
     ):
         message = f"{generation} runs at {rate} Gb/s, but fabric_link_gbps is {gbps}"
         remedy = f"write fabric_link_gbps: {rate}"
-        if names := _names(gbps):
+        if names := " or ".join(name for name, rate in GENERATIONS.items() if rate == gbps):
             remedy = f"write {names}, or {remedy.removeprefix('write ')}"
         yield Violation("fabric_ib_generation", message, remedy)
-
-
-def _names(gbps: int) -> str:
-    """Return the generations of a rate, empty if there is none."""
-    return " or ".join(name for name, rate in GENERATIONS.items() if rate == gbps)
 
 
 def _rate(node: Node) -> Iterator[Violation]:

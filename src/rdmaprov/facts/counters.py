@@ -115,11 +115,7 @@ def _number(text: str, line: str) -> int:
 def pause(host: Host, netdev: str) -> tuple[bool, bool]:
     """Return whether a port respects global pause, and whether it sends it."""
     command = f"ethtool -a {shlex.quote(netdev)}"
-    return parse_pause(output(host, command), command)
-
-
-def parse_pause(text: str, command: str) -> tuple[bool, bool]:
-    """Return what `ethtool -a` printed, as `pause` does."""
+    text = output(host, command)
     found = [re.search(rf"(?m)^{each}:\s+(on|off)$", text) for each in ("RX", "TX")]
     if found[0] is None or found[1] is None:
         raise CouldNotTell(f"{command}: {text[:60]!r} does not show whether pause is on")

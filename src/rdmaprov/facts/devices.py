@@ -21,31 +21,17 @@ LISTING = (
     f"LC_ALL=C find {NET} {INFINIBAND} {PCI} -mindepth 1 -maxdepth 1 -type l "
     f"-printf '%p %l\\n'; echo {END}"
 )
+_OF_NETDEVS = (
+    "mtu mode flags address type ifindex iflink phys_port_name uevent speed carrier "
+    "carrier_changes device/vendor device/device bonding/slaves bonding/mode"
+)
+_OF_RDMA = (
+    "parent fw_ver board_id ports/*/state ports/1/phys_state ports/1/rate ports/*/link_layer "
+    "ports/*/gid_attrs/ndevs/0"
+)
 ATTRIBUTES = (
-    f"{NET}/*/mtu",
-    f"{NET}/*/mode",
-    f"{NET}/*/flags",
-    f"{NET}/*/address",
-    f"{NET}/*/type",
-    f"{NET}/*/ifindex",
-    f"{NET}/*/iflink",
-    f"{NET}/*/phys_port_name",
-    f"{NET}/*/uevent",
-    f"{NET}/*/speed",
-    f"{NET}/*/carrier",
-    f"{NET}/*/carrier_changes",
-    f"{NET}/*/device/vendor",
-    f"{NET}/*/device/device",
-    f"{NET}/*/bonding/slaves",
-    f"{NET}/*/bonding/mode",
-    f"{INFINIBAND}/*/parent",
-    f"{INFINIBAND}/*/fw_ver",
-    f"{INFINIBAND}/*/board_id",
-    f"{INFINIBAND}/*/ports/*/state",
-    f"{INFINIBAND}/*/ports/1/phys_state",
-    f"{INFINIBAND}/*/ports/1/rate",
-    f"{INFINIBAND}/*/ports/*/link_layer",
-    f"{INFINIBAND}/*/ports/*/gid_attrs/ndevs/0",
+    *(f"{NET}/*/{each}" for each in _OF_NETDEVS.split()),
+    *(f"{INFINIBAND}/*/{each}" for each in _OF_RDMA.split()),
     f"{VERBS}/*/ibdev",
 )
 _WORDS = " ".join(ATTRIBUTES)

@@ -23,11 +23,7 @@ def free_bytes(host: Host, path: str) -> int:
         CouldNotTell: df failed.
     """
     command = f"df -P -k {shlex.quote(path)}"
-    return parse_free(output(host, command), command)
-
-
-def parse_free(text: str, command: str) -> int:
-    """Return the fourth column of what `df -P -k` printed, in bytes."""
+    text = output(host, command)
     lines = text.strip().splitlines()
     found = re.search(r"\s(\d+)\s+(\d+)\s+(-?\d+)\s+(?:\d+%|-)\s+/", lines[-1]) if lines else None
     if found is None or len(lines) != 2:

@@ -182,7 +182,7 @@ def _name(point: ScalePoint, slow: tuple[SetRate, ...], *, crossed: bool) -> Kne
     cause = KneeCause.UNKNOWN if crossed else _cause(point, worst, len(slow))
     if _is_late(point, worst):
         cause = KneeCause.LATENCY
-    return Knee(point.nodes, cause, slow, len(point.sets), _why(point, worst, cause))
+    return Knee(point.nodes, cause, slow, len(point.sets), "; ".join(_reasons(point, worst, cause)))
 
 
 def _cause(point: ScalePoint, worst: SetRate, count: int) -> KneeCause:
@@ -200,10 +200,6 @@ def _is_late(point: ScalePoint, each: SetRate) -> bool:
     moved = point.bytes * 2e-3  # an all-reduce sends each byte twice; 1 GB/s is 1e3 bytes a µs
     lost_us = moved / each.gb_s - moved / each.healthy_gb_s if each.gb_s else float("inf")
     return each.latency_us - each.healthy_us >= _MOSTLY * lost_us
-
-
-def _why(point: ScalePoint, worst: SetRate, cause: KneeCause) -> str:
-    return "; ".join(_reasons(point, worst, cause))
 
 
 def _reasons(point: ScalePoint, worst: SetRate, cause: KneeCause) -> Iterator[str]:

@@ -177,7 +177,7 @@ def _interpreter(given: Mapping[str, Any]) -> list[str]:
 
 def _become(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """Return what to put before a program for it to run as the right user."""
-    if not _becomes(given):
+    if not _true(given.get("ansible_become", constants.DEFAULT_BECOME)):
         return []
     method = str(given.get("ansible_become_method", constants.DEFAULT_BECOME_METHOD))
     if method not in _SUDO:
@@ -194,10 +194,6 @@ def _become(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) ->
         flags.append("-n")
     user = str(settings["become_user"] or "root")
     return [str(settings["become_exe"] or "sudo"), *flags, "-u", user]
-
-
-def _becomes(given: Mapping[str, Any]) -> bool:
-    return _true(given.get("ansible_become", constants.DEFAULT_BECOME))
 
 
 def _without_n(flags: list[str]) -> list[str]:

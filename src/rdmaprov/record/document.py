@@ -65,11 +65,6 @@ def variables_of(node: Node) -> dict[str, Any]:
     return plain
 
 
-def unknown_variables(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names that are no variables of roles: Ansible may act on others."""
-    return sorted(variables.keys() - load_shipped().variables.keys())
-
-
 @contextmanager
 def written_site(node: str, variables: Mapping[str, Any]) -> Iterator[Path]:
     """Provide a site of one node with these variables; remove it at the end.
@@ -268,7 +263,7 @@ def parse_record(data: bytes) -> dict[str, Any]:
     except OddAnswer as error:
         why = str(error).replace("its answer is", "it is").replace("its answer", "it")
         raise OddAnswer(why) from error
-    if strange := unknown_variables(document["variables"]):
+    if strange := sorted(document["variables"].keys() - load_shipped().variables.keys()):
         raise OddAnswer(f"it has variables that no role has: {shown(', '.join(strange))}")
     return document
 

@@ -71,7 +71,11 @@ def look(target: Target) -> HostKey | None:
     """
     if not target.address:
         return None
-    _require_check(target)
+    if settings(target).get("stricthostkeychecking") in ("no", "off", "false"):
+        raise HostKeyError(
+            f"{target.name}: the site turns off the check of host keys",
+            "Remove StrictHostKeyChecking=no or host_key_checking = False from Ansible's settings",
+        )
     said = _ssh(target, *_STRICT)
     if _KNOWN.search(said):
         return _shown(target, said, is_known=True)
@@ -131,14 +135,6 @@ def _old(target: Target) -> list[str]:
 
 def _fingerprints(text: str) -> list[str]:
     return _FINGERPRINT.findall(text)
-
-
-def _require_check(target: Target) -> None:
-    if settings(target).get("stricthostkeychecking") in ("no", "off", "false"):
-        raise HostKeyError(
-            f"{target.name}: the site turns off the check of host keys",
-            "Remove StrictHostKeyChecking=no or host_key_checking = False from Ansible's settings",
-        )
 
 
 def _files(target: Target) -> list[Path]:

@@ -213,12 +213,9 @@ class Loads:
         hops = self._fabric.hops
         switch = hops[next(number for group in groups for number in group)].source
         out = [hop for hop in self._fabric.by_port[switch].values() if self._fabric.is_up(hop)]
-        links = out if up else [self._other_way(hop) for hop in out]
+        links = out if up else [self._fabric.by_port[hop.target][hop.target_port] for hop in out]
         busiest = max(links, key=lambda hop: (on.get(hop.number, 0), -hop.number))
         return Imbalance(busiest, on.get(busiest.number, 0), max(1, fair_load(groups)))
-
-    def _other_way(self, hop: TrunkHop) -> TrunkHop:
-        return self._fabric.by_port[hop.target][hop.target_port]
 
     def _usable(self, switch: int, leaf: int) -> frozenset[int]:
         """Return the hops out of a switch that begin a shortest way to a leaf."""

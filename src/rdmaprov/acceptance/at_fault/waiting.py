@@ -171,7 +171,7 @@ def ras_findings(ran: JobRun, said: Statements, places: RailMap) -> list[Finding
     """
     if not said.of("late") or ran.job.backend != "nccl":
         return []
-    ranks = _ranks(ran, said)
+    ranks = {(ran.job.node_of(e["rank"]), e["pid"]): e["rank"] for e in said.of("hello")}
     spoke = {rank for own in said.spoke.values() for rank in own}
     reports = [parse_report(event["report"]) for event in said.of("ras")]
     for named, alive in ((_silent(reports), spoke), (_behind(reports), set[int]())):
@@ -186,11 +186,6 @@ def ras_findings(ran: JobRun, said: Statements, places: RailMap) -> list[Finding
         if 0 < len(why_of) <= ran.job.world / 2:
             return [_finding(ran, rank, why) for rank, why in sorted(why_of.items())]
     return []
-
-
-def _ranks(ran: JobRun, said: Statements) -> dict[tuple[str, int], int]:
-    """Return the rank of each process, by node and process id, as the ranks said."""
-    return {(ran.job.node_of(e["rank"]), e["pid"]): e["rank"] for e in said.of("hello")}
 
 
 def _rank_of(

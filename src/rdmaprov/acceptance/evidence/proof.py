@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.plan import Task
@@ -87,7 +87,11 @@ def _task_gaps(own: list[RankEvent], task: Task) -> Iterator[tuple[int, str]]:
         and event["count"] > 0
         and all(_is_time(event[name]) for name in _TIMES)
     }
-    cuts = _cuts(own, task)
+    cuts = {
+        event["group"]: event["bytes"]
+        for event in own
+        if event["event"] == "cut" and event["rank"] == task.groups[event["group"]][0]
+    }
     places = (True, False) if task.collective == "all_reduce" else (False,)
     for rank, group in task.group_of.items():
         for size in task.sizes:
@@ -102,12 +106,3 @@ def _task_gaps(own: list[RankEvent], task: Task) -> Iterator[tuple[int, str]]:
 
 def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and value > 0
-
-
-def _cuts(own: list[RankEvent], task: Task) -> Mapping[int, int]:
-    """Return by group the size from which down its ranks stopped; its first rank says so."""
-    return {
-        event["group"]: event["bytes"]
-        for event in own
-        if event["event"] == "cut" and event["rank"] == task.groups[event["group"]][0]
-    }

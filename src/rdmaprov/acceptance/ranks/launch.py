@@ -125,7 +125,7 @@ class Launcher:
                 self._start(by_node, marks, limit_s, last)
                 session = LiveSession(self._nodes, runs, self._on_event, self._grace_s)
                 if attempt < _PORTS and self._is_port_taken(session):
-                    runs[:] = [_on_next_port(run.job) for run in runs]
+                    runs[:] = [JobRun(replace(run.job, port=run.job.port + 1)) for run in runs]
                     continue
                 yield session
                 self._fetch(by_node)
@@ -214,11 +214,6 @@ def _first_files(job: GateJob, name: str, last: tuple[None, ...]) -> dict[str, b
 def _has_first_rank(run: JobRun) -> bool:
     """Return whether rank 0 has the port."""
     return any(not event["rank"] for event in run.events_of("hello"))
-
-
-def _on_next_port(job: GateJob) -> JobRun:
-    """Return a run that has not started, whose ranks meet at the next port."""
-    return JobRun(replace(job, port=job.port + 1))
 
 
 def _read_errors(node: NodeRun) -> Command:
