@@ -33,9 +33,8 @@ class FullDisk:
 def full_disk(path: Path) -> Iterator[FullDisk]:
     """Provide a full file system at a new directory, or skip the test and say why."""
     path.mkdir()
-    options = f"size={SIZE_BYTES}"
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "rdmaprov-test", str(path)],
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "rdmaprov-test", str(path)],
         capture_output=True,
         text=True,
         check=False,

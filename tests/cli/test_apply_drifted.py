@@ -81,8 +81,7 @@ def test_interrupt_while_nodes_are_probed_ends_the_run(site, tmp_path):
     hanging = tmp_path / "python"
     hanging.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexec sleep 60\n")
     hanging.chmod(0o755)
-    variables = f"---\nansible_python_interpreter: {hanging}\n"
-    (site / "host_vars/n3.yml").write_text(variables)
+    (site / "host_vars/n3.yml").write_text(f"---\nansible_python_interpreter: {hanging}\n")
     words = argv("--limit", "n1:n3")
     run = pexpect.spawn(words[0], words[1:], cwd=str(site.parent), encoding="utf-8", timeout=60)
     run.expect("probing 2 nodes")

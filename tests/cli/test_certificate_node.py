@@ -119,8 +119,7 @@ def test_a_gpu_in_another_slot_is_named(node):
 
 def test_a_uuid_that_the_driver_does_not_show_is_unknown(node):
     path = node / "proc/driver/nvidia/gpus/0000:00:00.0/information"
-    hidden = path.read_text().replace("GPU-00000000", "GPU-????????")
-    path.write_text(hidden)
+    path.write_text(path.read_text().replace("GPU-00000000", "GPU-????????"))
     code, line = check(node)
     assert (code, "cannot be read now" in line) == (4, True), line
 

@@ -26,9 +26,8 @@ PLAY = """\
 
 
 def ansible(program, *words, cwd, **environment):
-    command = [Path(sys.executable).with_name(program), *words]
     return subprocess.run(
-        command,
+        [Path(sys.executable).with_name(program), *words],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -89,8 +88,7 @@ def test_every_role_is_listed(installed):
 
 def test_every_variable_of_a_role_is_documented(installed):
     words = ["--type", "role", "--json", "rdmaprov.node.nccl"]
-    done = ansible("ansible-doc", *words, cwd=installed)
-    (role,) = json.loads(done.stdout).values()
+    (role,) = json.loads(ansible("ansible-doc", *words, cwd=installed).stdout).values()
     assert set(role["entry_points"]["main"]["options"]) == set(SCHEMA.roles["nccl"].variables)
 
 

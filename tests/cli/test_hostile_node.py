@@ -180,9 +180,8 @@ def test_no_escape_of_a_node_s_reaches_the_terminal_or_the_results(tmp_path):
 )
 def test_closed_standard_output_ends_the_run_and_its_results_are_kept(tmp_path, verb, words):
     Site(tmp_path, [SURVEY])
-    argv = [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "limits", *words]
     with subprocess.Popen(
-        argv,
+        [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "limits", *words],
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

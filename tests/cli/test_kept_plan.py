@@ -157,8 +157,7 @@ def test_plan_has_no_secret(node: Node):
 def test_terminal_is_asked_once_and_no_means_no(node: Node, words: tuple[str, ...]):
     run = asked(node, *words)
     run.expect(r"Apply these changes to 1 node(, [^?]+)?\? \[y/N\]: ")
-    reboots = "interrupt traffic on 1, reboot 1"
-    assert (reboots in run.after) == bool(words)
+    assert ("interrupt traffic on 1, reboot 1" in run.after) == bool(words)
     assert "reboot required after apply" in run.before
     assert "prof_sel is 2, expected 1" in run.before
     run.sendline("n")

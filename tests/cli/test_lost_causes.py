@@ -65,8 +65,7 @@ def pyenv_shim(place):
     shim = place / "python3"
     shim.write_text(f"#!/bin/sh\n{SHIM}\n")
     shim.chmod(0o755)
-    given = Sshd(place).variables("node.example")
-    return {**given, "ansible_python_interpreter": str(shim)}
+    return {**Sshd(place).variables("node.example"), "ansible_python_interpreter": str(shim)}
 
 
 CAUSES = {

@@ -197,8 +197,7 @@ def test_missing_key(tmp_path):
 
 
 def test_interrupt_at_a_question(tmp_path):
-    plain = {**os.environ, "NO_COLOR": "1"}
-    asked = _spawned(tmp_path, "init", "dc1", env=plain)
+    asked = _spawned(tmp_path, "init", "dc1", env={**os.environ, "NO_COLOR": "1"})
     asked.expect("Fabric.*: ")  # up to where it waits for the answer
     # A signal just before Python reads its input, file 0, is seen behind the answer only.
     at = Path(f"/proc/{asked.pid}/syscall")

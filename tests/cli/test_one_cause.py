@@ -47,8 +47,7 @@ def test_check_of_one_cause_is_one_line(tmp_path, everyone, says):
 
 def test_check_says_every_message_as_json(tmp_path):
     site_of(tmp_path, EVERYONE.replace(".1.{{ unit }}/24", ".1.{{ unit }}"))
-    done = rdmaprov(tmp_path, "check", "site", "--json", "-")
-    problems = json.loads(done.stdout)["problems"]
+    problems = json.loads(rdmaprov(tmp_path, "check", "site", "--json", "-").stdout)["problems"]
     assert len({problem["message"] for problem in problems}) == 100
 
 

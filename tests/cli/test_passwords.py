@@ -157,10 +157,9 @@ def marked(mark: str) -> set[int]:
 def test_typed_passwords_are_in_no_file_and_no_process(place, silent):
     """Also after a SIGKILL, which leaves the temporary directory."""
     mark = f"TMPDIR={place}"
-    words = ["-m", "rdmaprov", "plan", "site", "--ask-vault-pass", "--ask-become-pass"]
     asked = pexpect.spawn(
         sys.executable,
-        words,
+        ["-m", "rdmaprov", "plan", "site", "--ask-vault-pass", "--ask-become-pass"],
         cwd=str(place),
         encoding="utf-8",
         timeout=60,

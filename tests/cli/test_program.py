@@ -134,8 +134,7 @@ def test_error_is_shown_as_lines_with_its_exit_code(monkeypatch, capsys, error, 
     monkeypatch.setattr(cli, "cli", fails)
     assert cli.run([]) == code
     # An interrupt first ends the line that the terminal shows ^C on.
-    said = capsys.readouterr().err.lstrip().splitlines()
-    assert said[: len(lines)] == lines
+    assert capsys.readouterr().err.lstrip().splitlines()[: len(lines)] == lines
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,7 @@ def test_greedy_site_gets_nothing(tmp_path: Path, port: tuple[int, socket.socket
     with pytest.raises(TimeoutError):
         server.accept()
     # Outside, the same site gets all of it.
-    words = [sys.executable, "-m", "rdmaprov", "check", str(site)]
-    said = run(words, tmp_path).stdout
+    said = run([sys.executable, "-m", "rdmaprov", "check", str(site)], tmp_path).stdout
     assert all(each in said for each in SECRETS)
     assert canary.exists()
     assert (site / "canary").exists()

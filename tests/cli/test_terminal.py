@@ -126,8 +126,7 @@ def test_pipe_gets_nothing_that_moves_and_no_colour(place):
 @pytest.mark.parametrize("words", [["check", "site"], ["chekc", "site"]])
 def test_colour_is_left_out_when_that_is_wished(place, words, no_colour, coloured):
     sites.write(place / "site", {"group_vars/nodes.yml": "---\nfabric_mtu_bytes: 1500\n"})
-    seen = on_terminal(words, place, NO_COLOR=no_colour)
-    assert ("\x1b[" in seen.terminal) is coloured
+    assert ("\x1b[" in on_terminal(words, place, NO_COLOR=no_colour).terminal) is coloured
 
 
 def test_quiet_and_verbose_of_check(place):
@@ -227,5 +226,4 @@ def test_thousand_nodes_that_cannot_be_judged_are_one_line(tmp_path):
     assert any(line.startswith("300 nodes: 300 failed;") for line in lines)
     assert len(lines) < 30
     (run,) = (tmp_path / "runs").glob("*-validate")
-    results = json.loads((run / "results.json").read_text())
-    assert results["counts"]["failed"] == 301
+    assert json.loads((run / "results.json").read_text())["counts"]["failed"] == 301

@@ -108,8 +108,7 @@ def test_a_run_is_kept_with_its_page_as_every_verb_s(made_up, capsys, tmp_path):
     assert {each["setting"] for each in believed} == {TREE.name}
     assert {each["setting"] for each in data["tests"]} == {TREE.name, PAIRS.name}
     assert len((run / "logs/trials.log").read_text().splitlines()) == data["jobs"]
-    page = (run / "report.html").read_text()
-    assert "Better settings" in page
+    assert "Better settings" in (run / "report.html").read_text()
     assert read.find_run("", tmp_path / "runs") == run
     assert read_run(run).verb == "tune"
 

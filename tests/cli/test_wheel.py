@@ -137,8 +137,7 @@ def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
 
 
 def test_wheel_makes_a_run_s_page(installed, tmp_path):
-    results = gate_runs.accepted(2)
-    (tmp_path / "results.json").write_text(json.dumps(results))
+    (tmp_path / "results.json").write_text(json.dumps(gate_runs.accepted(2)))
     code = "from pathlib import Path; from rdmaprov.report.write import write_page as write; "
     code += "print(write(Path()))"
     assert python(installed, code, tmp_path) == "report.html"

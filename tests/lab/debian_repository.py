@@ -109,8 +109,7 @@ class Key:
     def __init__(self, home: Path, public: Path) -> None:
         home.mkdir(mode=0o700)
         self.environment = {**os.environ, "GNUPGHOME": str(home)}
-        words = ["--passphrase", "", "--quick-gen-key", "Lab", "rsa2048", "sign", "never"]
-        self.gpg(*words)
+        self.gpg(*(["--passphrase", "", "--quick-gen-key", "Lab", "rsa2048", "sign", "never"]))
         public.write_text(self.gpg("--armor", "--export"))
         listed = self.gpg("--with-colons", "--fingerprint").splitlines()
         self.fingerprint = next(line for line in listed if line.startswith("fpr")).split(":")[9]

@@ -84,9 +84,8 @@ def keep(site, password):
     file = site / "group_vars" / "lab.yml"
     file.write_text(yaml.safe_dump({"vault_sudo_password": password}))
     program = Path(sys.executable).with_name("ansible-vault")
-    password_file = site.parent / "vault-password"
     subprocess.run(
-        [program, "encrypt", "--vault-password-file", password_file, file],
+        [program, "encrypt", "--vault-password-file", site.parent / "vault-password", file],
         check=True,
         capture_output=True,
     )

@@ -227,8 +227,7 @@ def test_catalogue_is_tested_whole():
 
 def test_faults_are_taken_back_the_latest_first(lab, node):
     before = lab.run(node, PFC)
-    names = ("pfc-two-priorities", "pfc-wrong-priority", "pfc-two-priorities")
-    for name in names:
+    for name in ("pfc-two-priorities", "pfc-wrong-priority", "pfc-two-priorities"):
         inject(lab, node, name)
     inject(lab, node, "pfc-wrong-priority", "--rail", "1")
     assert heal(lab, node) == (
@@ -275,8 +274,7 @@ def test_fault_with_nothing_to_break_is_refused_and_leaves_no_record(lab):
     done = lab.rdmaprov("fault", PEER, "pfc-wrong-priority")
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {PEER}: rail 0 has PFC on no priority\n")
-    healed = lab.rdmaprov("heal", PEER)
-    assert healed.stderr.strip() == f"{PEER}: nothing to heal"
+    assert lab.rdmaprov("heal", PEER).stderr.strip() == f"{PEER}: nothing to heal"
 
 
 def test_reboot_ends_what_it_ends_on_metal(lab, configured_again):

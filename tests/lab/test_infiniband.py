@@ -66,8 +66,7 @@ def fleet(tmp_path_factory, at_large):
 
 
 def of_reference_site() -> Mapping[str, Any]:
-    text = (data_dir("inventory") / "ib/group_vars/all.yml").read_text()
-    variables = yaml.safe_load(text)
+    variables = yaml.safe_load((data_dir("inventory") / "ib/group_vars/all.yml").read_text())
     return {name: variables[name] for name in OF_FABRIC}
 
 

@@ -89,8 +89,7 @@ def test_killed_build_leaves_no_process_and_no_half_image(tmp_path):
 
 
 def test_second_up_at_the_same_time_is_refused(own):
-    up = own.argv("up", "--site", str(own.site))
-    first = subprocess.Popen(up, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(own.argv("up", "--site", str(own.site)), stderr=subprocess.DEVNULL)
     time.sleep(3)
     second = own.rdmaprov("up")
     first.send_signal(signal.SIGINT)

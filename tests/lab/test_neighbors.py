@@ -51,8 +51,7 @@ def judge(lab, tmp_path):
     fleet = Fleet(lab, tmp_path)
     hosts = fleet.site / "hosts.yml"
     site = yaml.safe_load(hosts.read_text())
-    rails = site["lab"]["hosts"][NODE]["fabric_rails"]
-    for rail, leaf in zip(rails, LEAVES, strict=True):
+    for rail, leaf in zip(site["lab"]["hosts"][NODE]["fabric_rails"], LEAVES, strict=True):
         rail.update(leaf=leaf, switch_port=PORT)
     hosts.write_text(yaml.safe_dump(site))
 

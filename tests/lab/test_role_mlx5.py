@@ -42,8 +42,7 @@ def test_parameter_that_the_module_lacks_is_refused(lab, play):
 
 def test_full_disk_is_named_and_the_next_run_repairs(lab, play):
     lab.must("fault", NODE, "disk-full")
-    done = play.run({**WANTED, "apply_reboot": "never"})
-    assert done.returncode != 0
+    assert play.run({**WANTED, "apply_reboot": "never"}).returncode != 0
     assert DISK_FULL.search(play.said)
     lab.must("heal", NODE)
     assert play.changes({**WANTED, "apply_reboot": "never", "mlx5_initramfs": "never"})

@@ -22,8 +22,7 @@ def test_node_that_is_not_named_is_left_alone(lab, play):
 
 
 def test_port_of_ethernet_is_refused_before_anything_is_installed(lab, play):
-    done = play.run({"subnet_manager_hosts": [NODE, "node2"]})
-    assert done.returncode != 0
+    assert play.run({"subnet_manager_hosts": [NODE, "node2"]}).returncode != 0
     assert (
         "the link layer of mlx5_0 is Ethernet, and a subnet manager needs InfiniBand" in play.said
     )

@@ -18,6 +18,5 @@ def test_interpreter_is_proven_once(lab, play):
 
 
 def test_other_version_is_refused(play):
-    done = play.run({"torch_runtime_requirements": ["torch==2.12.0"]})
-    assert done.returncode != 0
+    assert play.run({"torch_runtime_requirements": ["torch==2.12.0"]}).returncode != 0
     assert "torch is 2.13.0+cpu, expected 2.12.0 (torch_runtime_requirements)" in play.said

@@ -87,8 +87,7 @@ def test_peermem_without_the_vendor_driver_is_an_invalid_argument(rail):
 
 @pytest.mark.parametrize("parameter", ["peerdirect_support=2", "persistent_api_support=-1"])
 def test_peermem_parameter_is_refused(ofed, parameter):
-    done = ofed.call(f"modprobe nvidia_peermem {parameter}")
-    assert "Invalid argument" in done.stderr
+    assert "Invalid argument" in ofed.call(f"modprobe nvidia_peermem {parameter}").stderr
 
 
 def test_peermem_registers_its_client(ofed):

@@ -221,8 +221,7 @@ def test_overflow_order_is_refused(rail, order):
 def test_mac_control_frames_are_counted(rail, peer, frame, setting, counter):
     before = rail.counters(setting)
     peer.run(f"python3 -c {shlex.quote(SEND_MAC_CONTROL)} $D {frame} 7")
-    after = rail.counters("sleep 0.5")
-    assert after[counter] - before[counter] == 7
+    assert rail.counters("sleep 0.5")[counter] - before[counter] == 7
 
 
 def test_pfc_frames_are_the_indications_of_dcb(rail, peer):

@@ -58,15 +58,13 @@ class Ranks:
 
     def status(self) -> dict[str, Any]:
         """Return the status once the ranks have ended."""
-        text = f"grep -c '\"rc\": null' /run/{self.mark}/status || true"
-        assert self.wait(text, "0")
+        assert self.wait(f"grep -c '\"rc\": null' /run/{self.mark}/status || true", "0")
         seen: dict[str, Any] = json.loads(self.run(f"cat /run/{self.mark}/status"))
         return seen
 
     def stop(self) -> None:
         """Dismiss the keeper; nothing of the run is left."""
-        document = {"verb": "stop", "mark": self.mark}
-        command = program_command("supervisor", document, LIMIT_S)
+        command = program_command("supervisor", {"verb": "stop", "mark": self.mark}, LIMIT_S)
         answer = ask_nodes(self.connection, {NODE: command}, lambda _: shapes.STOPPED)[NODE]
         assert answer == {"left": []}
         left = "systemctl list-units --all --no-legend 'rdmaprov-accept*'; pgrep -a sleep"

@@ -75,8 +75,7 @@ def test_faults_are_found_by_their_tests_alone(faults, gate, lab):
     for each in faults:
         rail = ["--rail", str(each.rail)] if CATALOGUE[each.fault].of_rail else []
         lab.must("fault", each.node, each.fault, *rail)
-    found = gate.judge()
-    red = found["failure"]
+    red = gate.judge()["failure"]
     for each in faults:
         # What only another site or a real card shows is not asked of the lab.
         tests = set(TABLE[each.fault]["red"])

@@ -245,8 +245,7 @@ def test_a_slow_rail_is_not_verified(lab, start):
 
 
 def test_what_soft_roce_does_not_count_is_unknown(start):
-    watched = start()
-    code, results, _ = watched.end()
+    code, results, _ = start().end()
     assert code == 4
     texts = " ".join(unknown_texts(results))
     for each in ("ECN marks", "CNPs", "imbalance"):

@@ -44,8 +44,7 @@ def _any_switch(condition: Condition, chance: Chance) -> tuple[int, int, int]:
 @fault("leaf-uplinks", "half of a leaf's uplinks are gone", "C4 (HPCA 25): uplink failures", "leaf")
 def leaf_uplinks(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     switch, block, rail = _any_switch(condition, chance)
-    uplinks = condition.uplink_gb_s.shape[1]
-    condition.uplink_gb_s[switch, : uplinks // 2] = 0
+    condition.uplink_gb_s[switch, : condition.uplink_gb_s.shape[1] // 2] = 0
     return of_leaf(condition, block, rail)
 
 
@@ -105,6 +104,5 @@ def hash_collisions(condition: Condition, _chance: Chance) -> tuple[Truth, ...]:
     held_out=True,
 )
 def half_spines(condition: Condition, _chance: Chance) -> tuple[Truth, ...]:
-    uplinks = condition.uplink_gb_s.shape[1]
-    condition.uplink_gb_s[:, : uplinks // 2] = 0
+    condition.uplink_gb_s[:, : condition.uplink_gb_s.shape[1] // 2] = 0
     return (Truth("fleet"),)

@@ -66,8 +66,7 @@ def times_per_byte(condition: Condition, flows: Flows) -> tuple[Floats, Floats]:
     outs, intos = flows.source * shape.rails + flows.out, flows.target * shape.rails + flows.into
     ports = shape.nodes * shape.rails
     line = np.maximum(condition.line_gb_s - condition.foreign_gb_s, 1e-3).ravel()
-    slot = condition.slot_gb_s.ravel()
-    rate = np.minimum(line, slot) * condition.efficiency
+    rate = np.minimum(line, condition.slot_gb_s.ravel()) * condition.efficiency
     sent = np.bincount(outs, flows.share, ports) / rate
     # What arrives is written to memory; what leaves is read, and takes the other way of the slot.
     written = condition.slot_gb_s * condition.write_share[:, None]
@@ -80,8 +79,7 @@ def times_per_byte(condition: Condition, flows: Flows) -> tuple[Floats, Floats]:
     slowest = np.maximum(slowest, _proxy_times(condition, flows))
     slowest /= _path_shares(condition, flows)
     lost = _losses(condition, flows, intos, above)
-    packet_s = 4096 / (shape.line_gb_s * 1e9)
-    return slowest * 1e-9 * (1 + lost * RECOVERY_S / packet_s), lost
+    return slowest * 1e-9 * (1 + lost * RECOVERY_S / (4096 / (shape.line_gb_s * 1e9))), lost
 
 
 def _host_times(condition: Condition, flows: Flows, outs: Ints, intos: Ints) -> Floats:

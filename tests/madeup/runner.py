@@ -33,8 +33,7 @@ class MadeUpSession:
         self._fleet, self._say = fleet, say
         self._logs = [JobLogs(fleet, job) for job in jobs]
         self._done: list[int] = [0] * len(jobs)
-        most = max((job.world for job in jobs), default=0)
-        fleet.pass_time(_START_S + _START_RANK_S * most)
+        fleet.pass_time(_START_S + _START_RANK_S * max((job.world for job in jobs), default=0))
         for run in self.runs:
             self._start(run)
 
@@ -156,8 +155,7 @@ class MadeUpRunner:
     def run(self, jobs: Sequence[GateJob], limit_s: float | None = None) -> list[JobRun]:
         """Have jobs perform their own tasks, in order; return their runs."""
         with self.open(jobs, limit_s) as session:
-            longest = max((len(job.tasks) for job in jobs), default=0)
-            for place in range(longest):
+            for place in range(max((len(job.tasks) for job in jobs), default=0)):
                 session.perform(
                     {
                         index: job.tasks[place]

@@ -99,8 +99,7 @@ def _ddp_end(work: Mapping[str, Any], cost: Cost, compute: float, late: float) -
     backward *= 1 + CONTENTION * busy
     end = 0.0
     for number in range(count):
-        ready = compute * FORWARD + backward * (number + 1) / count
-        end = max(ready, end) + once
+        end = max(compute * FORWARD + backward * (number + 1) / count, end) + once
     # A late process begins each collective late: that is in the cost once for each of them.
     del late
     return end + compute * OPTIMIZER_SHARE

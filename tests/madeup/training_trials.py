@@ -76,8 +76,7 @@ def _least() -> float:
 
 def physics(fleet: MadeUpFleet, condition: Condition, names: Sequence[str]) -> _Physics:
     """Return what a fleet in a condition does, with these nodes."""
-    shape = fleet.shape
-    model = choose_model("nccl", (shape.memory_gib << 30) - (500 << 20))
+    model = choose_model("nccl", (fleet.shape.memory_gib << 30) - (500 << 20))
     numbers = [fleet.number_of[name] for name in names]
     steps: dict[tuple[str, int], list[float]] = {}
     messages: dict[int, list[float]] = {}
@@ -163,8 +162,7 @@ def _is_touched(bad: _Physics, good: _Physics) -> bool:
 
 def _is_same_knee(seen: Efficiencies, own: Efficiencies, strategy: str) -> bool:
     """Return whether both fall below the floor at the same size, or so near that noise decides."""
-    sizes = sorted(size for name, size in own if name == strategy)
-    for size in sizes:
+    for size in sorted(size for name, size in own if name == strategy):
         low, true_low = (each[strategy, size] < _least() for each in (seen, own))
         if low and true_low:
             return True

@@ -75,8 +75,7 @@ class Trouble:
                     node.ranks[rank] = self._at(self.entered, "S")
 
     def _at(self, entered: int, process: str) -> dict[str, Any]:
-        left = max(0, entered - 1)
-        counts = {"communicator": 1, "entered": entered, "left": left}
+        counts = {"communicator": 1, "entered": entered, "left": max(0, entered - 1)}
         return {**counts, "phase": self.phase, "process": process}
 
     def _miss(self, run: JobRun, say: Callable[[Event], None]) -> float:
@@ -168,8 +167,7 @@ def find_trouble(fleet: MadeUpFleet, job: GateJob, task: Task | None, done: int)
         task: what they are to do; None at the rendezvous.
         done: tasks between nodes that this session finished.
     """
-    condition = fleet.condition
-    for (node, gpu), fault in condition.ranks.items():
+    for (node, gpu), fault in fleet.condition.ranks.items():
         name = fleet.shape.names[node]
         if name not in job.nodes or gpu >= job.per_node:
             continue

@@ -48,8 +48,7 @@ class Watching:
             self.watch.pass_second()
             for number, account in enumerate(self.accounts.values()):
                 if number not in self.watch.silent:
-                    said = self.links[number].text("read")
-                    steps = parse_steps(said, len(account.keys))
+                    steps = parse_steps(self.links[number].text("read"), len(account.keys))
                     account.add(steps, float(self.watch.second))
 
     def fleet(self) -> WatchedFleet:

@@ -128,8 +128,7 @@ class _Work:
         """Return what each group's collective takes in the condition that holds now."""
         state = self.fleet.state()
         if id(state) not in self._known:
-            names = self.done.algorithms
-            self._known[id(state)] = costs(state, self.teams, self._kind, names)
+            self._known[id(state)] = costs(state, self.teams, self._kind, self.done.algorithms)
         return self._known[id(state)]
 
     def _say(self, event: str, rank: int, group: int, **more: Any) -> None:
@@ -330,11 +329,10 @@ class _Work:
         self, rank: int, group: int, mode: str, us: float, alone: float, data: float, count: int
     ) -> None:
         compute = min(us, alone) - data
-        optimizer = training.OPTIMIZER_SHARE * compute
         phases = {
             "data_us": data,
             "forward_us": training.FORWARD * compute,
-            "optimizer_us": optimizer,
+            "optimizer_us": training.OPTIMIZER_SHARE * compute,
         }
         phases["backward_us"] = max(0.0, us - sum(phases.values()))
         self._say(

@@ -54,8 +54,7 @@ def _pair_events(
 
 
 def _what(fleet: MadeUpFleet, job: GateJob, rank: int) -> str:
-    node = fleet.number_of[job.node_of(rank)]
-    fault = fleet.condition.ranks.get((node, rank % job.per_node))
+    fault = fleet.condition.ranks.get((fleet.number_of[job.node_of(rank)], rank % job.per_node))
     return fault.what if fault else ""
 
 
@@ -77,8 +76,7 @@ def _blaming_events(
 ) -> Iterator[dict[str, Any]]:
     """Yield what a lying node says of another one: that its values arrive wrong."""
     for rank in ranks:
-        node = fleet.number_of[job.node_of(rank)]
-        if fleet.condition.liars.get(node) == "blames":
+        if fleet.condition.liars.get(fleet.number_of[job.node_of(rank)]) == "blames":
             others = [r for r in ranks if job.node_of(r) != job.node_of(rank)]
             if others:
                 yield _source(rank, of, others[0])

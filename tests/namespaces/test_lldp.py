@@ -232,8 +232,7 @@ def test_lldpad_on_the_node_tells_the_same(fabric):
         while "PFC enabled: 3" not in fabric.node.enter("lldptool", "-t", "-n", "-i", rail):
             assert time.monotonic() < end, f"lldpad does not know the neighbour of {rail}"
             time.sleep(0.5)
-    outcomes = of_rails(fabric.judged())
-    assert failed(outcomes) == {}
+    assert failed(of_rails(fabric.judged())) == {}
 
 
 @pytest.mark.parametrize(
@@ -265,9 +264,8 @@ def test_validate_names_the_switch_and_says_what_is_not_verified(fabric):
     fabric.stop_daemon(fabric.switches[1])
     fabric.swap()
     fabric.wait_for("rail1")
-    program = Path(sys.executable).with_name("rdmaprov")
     done = subprocess.run(
-        [program, "validate", fabric.site(), *FILES],
+        [Path(sys.executable).with_name("rdmaprov"), "validate", fabric.site(), *FILES],
         cwd=fabric.directory,
         capture_output=True,
         text=True,

@@ -32,8 +32,7 @@ def accepted(
         addresses = accept_runs.job(count, 1, nodes=fleet).planes[0].addresses
         plane = JobPlane("all rails", None, {}, addresses)
         more |= {"planes": (plane,), "backend": "nccl", "per_node": per_node}
-    made = accept_runs.job(count, 4, **more)
-    ran = accept_runs.healthy(made)
+    ran = accept_runs.healthy(accept_runs.job(count, 4, **more))
     odd = fleet[count // 2]
     _numbers(ran, odd if bad else "", nccl)
     result = GateResult(fleet, "nccl" if nccl else "gloo", ran=ran)

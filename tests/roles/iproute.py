@@ -78,8 +78,7 @@ class IpRoute:
         return [_route(text) for text in self.routes[family, words[1]]]
 
     def _route_replace(self, family: str, words: list[str]) -> None:
-        table = words[words.index("table") + 1]
-        routes = self.routes.setdefault((family, table), [])
+        routes = self.routes.setdefault((family, words[words.index("table") + 1]), [])
         routes[:] = [each for each in routes if each.split()[0] != words[0]]
         routes.append(" ".join(words[: words.index("table")]))
 
@@ -88,8 +87,7 @@ class IpRoute:
         self.routes[family, table].remove(" ".join(words[: words.index("table")]))
 
     def _rule_show(self, family: str, words: list[str]) -> list[dict[str, Any]]:  # noqa: ARG002
-        kernels = [{"priority": 32766, "src": "all", "table": "254"}]
-        return kernels + [
+        return [{"priority": 32766, "src": "all", "table": "254"}] + [
             {"priority": priority, "src": source, "table": table}
             for priority, source, table in self.rules[family]
         ]

@@ -18,11 +18,10 @@ KEY = str(FIXTURES / "ed25519.asc")
 
 def arguments(source: str = "doca", **changed: object) -> dict[str, Any]:
     versions = {"doca": "3.1.0", "mlnx_ofed": "24.10-1.1.4.0", "inbox": "", "keep": ""}
-    urls = {"doca": DOCA, "mlnx_ofed": MLNX, "inbox": "", "keep": ""}
     own = {
         "source": source,
         "version": versions[source],
-        "repository_url": urls[source],
+        "repository_url": {"doca": DOCA, "mlnx_ofed": MLNX, "inbox": "", "keep": ""}[source],
         "repository_key_url": KEY,
         "repository_key_fingerprint": FINGERPRINT,
     }

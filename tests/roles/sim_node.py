@@ -39,8 +39,7 @@ class SimNode(Machine):
             self._port(f"mlx5_{rail}")
 
     def _port(self, device: str) -> None:
-        said = self._call(["ibstat", "-p"], device)
-        guid = re.findall(r"0x([0-9a-f]{16})", said)[0]
+        guid = re.findall(r"0x([0-9a-f]{16})", self._call(["ibstat", "-p"], device))[0]
         words = [guid[start : start + 4] for start in range(0, 16, 4)]
         base = Path(self.path(f"/sys/class/infiniband/{device}/ports/1"))
         (base / "gids").mkdir(parents=True)

@@ -107,8 +107,7 @@ def test_file_that_a_killed_run_left_goes(node: Debian):
 
 def test_configuration_that_grub_does_not_read_is_not_put_in_place(node: Debian):
     before = node.read(grub.CONFIG)
-    failed = CommandFailed(["grub-script-check"], 1, "syntax error")
-    node.programs["grub-script-check"] = failed
+    node.programs["grub-script-check"] = CommandFailed(["grub-script-check"], 1, "syntax error")
     with pytest.raises(CommandFailed, match="syntax error"):
         apply(node, WANTED)
     assert node.read(grub.CONFIG) == before

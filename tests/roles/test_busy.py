@@ -266,8 +266,7 @@ def test_reboot_interrupts_if_it_is_made(machine: FakeMachine, planned: Plan):
 
 
 def test_refusal_names_some_and_what_to_do():
-    said = refusal(["a", "b", "c", "d"], ["x", "y"])
-    assert said == (
+    assert refusal(["a", "b", "c", "d"], ["x", "y"]) == (
         "busy: a, b, c and 1 more. It would be interrupted: x and 1 more. "
         "Drain the node, or pass --force-busy"
     )

@@ -126,8 +126,7 @@ def test_galaxys_metadata_are_those_of_the_spec(role: str):
 
 def test_version_is_everywhere_that_of_the_package():
     """What `outputs` holds to pyproject.toml is a version at all; the changelog begins with it."""
-    galaxy = yaml.safe_load((COLLECTION / "galaxy.yml").read_text())
-    assert galaxy["version"] == __version__
+    assert yaml.safe_load((COLLECTION / "galaxy.yml").read_text())["version"] == __version__
     (status,) = re.findall(r"^\*\*Status:\*\* ([\d.]*\d)", (ROOT / "README.md").read_text(), re.M)
     newest = re.search(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert status == __version__

@@ -120,13 +120,11 @@ def test_change_on_the_way_is_running_first_and_configured_once_confirmed(node: 
     node.put("/running", "old")
     node.put("/old", "old")
     node.programs |= {"systemd-run": "", "sh -c": ""}
-    result = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
-    timer = result["confirm"]
+    timer = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)["confirm"]
     assert any(f"--unit={timer} --on-active=30" in line for line in node.ran)
     assert (node.read("/running"), node.read("/configured")) == ("new", None)
 
-    again = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
-    assert "confirm" not in again
+    assert "confirm" not in converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
     assert node.read("/configured") == "new"
 
 
@@ -163,8 +161,7 @@ def armed(node: FakeMachine) -> str:
     node.put("/running", "old")
     node.put("/old", "old")
     node.programs |= {"systemd-run": "", "sh -c": "", "systemctl stop": ""}
-    result = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
-    return str(result["confirm"])
+    return str(converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)["confirm"])
 
 
 def revert(node: FakeMachine, timer: str) -> subprocess.Popen[bytes]:
@@ -250,8 +247,7 @@ def controllers_part(monkeypatch: pytest.MonkeyPatch, *, is_cut: bool) -> tuple[
 def test_change_is_confirmed_over_a_new_connection(monkeypatch: pytest.MonkeyPatch):
     role, done = controllers_part(monkeypatch, is_cut=False)
     assert role.run(None, {})["changed"]
-    confirm = "rdmaprov.node.confirm rdmaprov-revert-1"
-    assert done == ["role", "new connection", confirm, "role"]
+    assert done == ["role", "new connection", "rdmaprov.node.confirm rdmaprov-revert-1", "role"]
 
 
 def test_change_that_cuts_the_way_is_not_confirmed_and_said(monkeypatch: pytest.MonkeyPatch):

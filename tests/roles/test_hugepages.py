@@ -142,8 +142,7 @@ def test_unit_of_ours_goes_and_its_pages_stay_until_a_boot(node: Node):
 
 
 def test_large_pages_wait_for_a_boot(node: Node):
-    result = run(node, count_1g=4)
-    assert result["reboot"] == [
+    assert run(node, count_1g=4)["reboot"] == [
         "the running kernel has '', expected 'hugepagesz=1G hugepages=4' (/proc/cmdline)"
     ]
     assert node.written == []

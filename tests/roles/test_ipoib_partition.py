@@ -246,8 +246,7 @@ def test_suite_reads_what_boots_set(
 )
 def test_suite_reads_a_partition_of_red_hats_files(text, key):
     files = Files({"/etc/sysconfig/network-scripts/ifcfg-mlx5_ib0.8002": text}, {})
-    found = boot_partition.parse(files, CHILD, PORT).key
-    assert found == (int(key, 16) if key else None)
+    assert boot_partition.parse(files, CHILD, PORT).key == (int(key, 16) if key else None)
 
 
 def test_rail_that_leaves_its_partition_leaves_no_files(node: FakeMachine):

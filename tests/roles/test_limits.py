@@ -35,8 +35,7 @@ def test_factory_node_gets_its_limits(node: Node):
     assert result["changes"][-1]["seen"] == "8388608 soft, 8388608 hard"
     assert node.value(SWAPPINESS) == "1"
     assert "vm.swappiness = 1\n" in (node.read(SYSCTL) or "")
-    logins = (node.read(LOGINS) or "").splitlines()[1:]
-    assert logins == [
+    assert (node.read(LOGINS) or "").splitlines()[1:] == [
         f"{who} {kind} memlock unlimited" for who in ["*", "root"] for kind in ("soft", "hard")
     ]
     assert (node.read(DROP_IN) or "").endswith("[Service]\nLimitMEMLOCK=infinity\n")

@@ -292,8 +292,7 @@ def test_reload_that_takes_nvlsms_way_says_so(node: FakeMachine):
         node.put(f"{devices}/{address}/vendor", "0x15b3\n")
     node.put(f"{devices}/0000:05:00.0/vpd", "\x02\x00SMDL=SW_MNG")
     node.put(f"{devices}/0000:18:00.0/vpd", "\x02\x00ConnectX-7")
-    said = converge(node, mlx5, reloading(node), check=True)["interrupts"]
-    assert said[1] == (
+    assert converge(node, mlx5, reloading(node), check=True)["interrupts"][1] == (
         "mlx5_core reload: NVLSM loses its way to the NVSwitches (0000:05:00.0), so CUDA may fail "
         "(error 802), until you run: systemctl restart nvidia-fabricmanager"
     )

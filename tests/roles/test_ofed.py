@@ -69,8 +69,7 @@ def test_bluefield_gets_what_reads_its_mode(node: AptNode):
 def test_other_flavour_is_removed_first(node: AptNode):
     run(node, "mlnx_ofed")
     node.ran.clear()
-    result = run(node)
-    assert result["changes"][-1]["seen"] == "mlnx_ofed"
+    assert run(node)["changes"][-1]["seen"] == "mlnx_ofed"
     removed, installed = node.said(" remove ")[0], node.said(" install ", "doca-ofed=3.1.0")[-1]
     assert node.ran.index(removed) < node.ran.index(installed)
     assert f"mlnx-ofed-all {KERNEL_DKMS} ofed-scripts" in removed

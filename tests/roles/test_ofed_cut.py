@@ -30,8 +30,7 @@ def test_installation_that_was_cut_is_repaired(node: AptNode, headers: bool):
     assert node.packages[halfway][0] == "iU"
     assert node.exists(STALE)
     node.cut = False
-    result = run(node)
-    assert result["changes"][0]["seen"].startswith("halfway: ")
+    assert run(node)["changes"][0]["seen"].startswith("halfway: ")
     assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
     assert not node.exists(STALE)
     assert not run(node)["changed"]

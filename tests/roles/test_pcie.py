@@ -103,8 +103,7 @@ def test_what_the_node_does_not_have_is_skipped_with_a_reason(machine: FakeMachi
     machine.put("/sys/devices/system/node/node0/cpulist", "0\n")
     machine.nic("ens1")
     machine.programs = {"systemctl": ""}
-    given = arguments(iommu="passthrough")
-    assert converge(machine, pcie, given, check=True)["notes"] == [
+    assert converge(machine, pcie, arguments(iommu="passthrough"), check=True)["notes"] == [
         "NUMA balancing: this kernel has none (/proc/sys/kernel/numa_balancing)",
         "governor: the kernel does not set frequencies (/sys/devices/system/cpu/cpufreq)",
         "ens1: it is not on PCI",
@@ -116,8 +115,7 @@ def test_what_the_node_does_not_have_is_skipped_with_a_reason(machine: FakeMachi
 
 def test_function_that_is_not_express_is_skipped(node: Node):
     Path(node.path(f"/sys/bus/pci/devices/{NIC}/config")).write_bytes(bytes(256))
-    result = run(node)
-    assert result["notes"] == [f"ens1 {NIC}: MaxReadReq: the function is not PCI Express"]
+    assert run(node)["notes"] == [f"ens1 {NIC}: MaxReadReq: the function is not PCI Express"]
     node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/vendor", "0x1af4\n")
     skipped = run(node)["notes"]
     assert skipped == [f"ens1 {NIC}: MaxReadReq: virtio does not use it"]

@@ -139,8 +139,7 @@ def test_drivers_without_the_symbol_may_come(node: FakeMachine):
 
 
 def test_drivers_that_were_replaced_are_a_reason_for_a_reboot(node: FakeMachine):
-    old = "0000000000000000 T ib_register_device\t[ib_core]\n"
-    node.put("/proc/kallsyms", old)
+    node.put("/proc/kallsyms", "0000000000000000 T ib_register_device\t[ib_core]\n")
     node.programs["modinfo -F srcversion ib_core"] = "533BB7E5866E52F63B9ACCB\n"
     result = converge(node, peermem, arguments(), check=False)
     assert layers(result) == [("configured", FILE)]

@@ -216,8 +216,7 @@ def test_pcie_of_the_card_is_set_now_and_at_each_boot(
     done = pcie_node.said(pcie_node.run(by_rdma, rails=rails))
     assert ("running", f"mlx5_0 {pcie_node.NIC}", "MaxReadReq") in done
     assert not pcie_node.run(by_rdma, rails=rails)["changed"]
-    described = json.loads(by_rdma.read(boot.DESCRIPTION) or "")
-    assert described["rails"] == rails
+    assert json.loads(by_rdma.read(boot.DESCRIPTION) or "")["rails"] == rails
     assert 'SUBSYSTEM=="net|infiniband"' in (by_rdma.read(boot.RULE) or "")
     config_space.put(by_rdma, place.removeprefix("/sys/devices/"), config_space.made_up(512))
     assert "MaxReadReq" in apply.main(by_rdma, boot.DESCRIPTION)

@@ -98,8 +98,7 @@ def planned(case: Case, machine: Machine) -> dict[str, Any]:
 def recorded(case: Case, node: FakeMachine) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a role plans, and the record of what it read, as JSON has it."""
     recorder = Recorder(node)
-    found = planned(case, recorder)
-    return found, json.loads(json.dumps(recorder.record))
+    return planned(case, recorder), json.loads(json.dumps(recorder.record))
 
 
 def test_plan_from_the_record_is_the_nodes(case: Case, tmp_path: Path):

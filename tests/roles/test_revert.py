@@ -205,13 +205,11 @@ def test_interrupt_is_continued(node: FakeMachine, after: int):
 
 def test_copy_that_was_damaged_or_not_kept_is_refused(node: FakeMachine):
     node.write("/etc/a.conf", "new\n")
-    copy = Path(node.path(f"{STORE}/{RUN}/0"))
-    copy.write_text("other\n")
+    Path(node.path(f"{STORE}/{RUN}/0")).write_text("other\n")
     with pytest.raises(NodeError, match=r"copy of /etc/a\.conf .* is damaged"):
         take_back(node)
     assert node.read("/etc/a.conf") == "new\n"
-    index = Path(node.path(f"{STORE}/{RUN}/index.json"))
-    index.write_text('{"files": [{}]}')
+    Path(node.path(f"{STORE}/{RUN}/index.json")).write_text('{"files": [{}]}')
     with pytest.raises(NodeError, match="is damaged"):
         planned(node)
 
@@ -294,8 +292,7 @@ def test_management_path_is_not_interrupted(node: FakeMachine):
         keep(node, "fabric" if netdev == "eno1" else "mtu")
         path = f"/etc/NetworkManager/system-connections/rdmaprov-{netdev}.nmconnection"
         node.write(path, "[connection]\n", 0o600)
-    taken = take_back(node, "fabric")
-    assert "which is on the management path" in taken.reboot[0]
+    assert "which is on the management path" in take_back(node, "fabric").reboot[0]
     assert not [line for line in systemd.ran if line.startswith("nmcli")]
     assert take_back(node, "mtu").interrupts == [
         "ens1 NetworkManager: its addresses go and come back, for about 1 s"

@@ -60,8 +60,7 @@ def test_lldpad_is_refused_or_masked(node: QosNode, state: dict[str, str]):
     with pytest.raises(Refused, match="systemctl mask --now lldpad"):
         run(node)
     assert not node.port.entries
-    changes = run(node, lldpad="mask")["changes"]
-    assert changes[0]["device"] == "lldpad.service"
+    assert run(node, lldpad="mask")["changes"][0]["device"] == "lldpad.service"
     assert node.units["lldpad.service"]["UnitFileState"] == "masked"
     assert not run(node, lldpad="refuse")["changed"]
 

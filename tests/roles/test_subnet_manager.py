@@ -46,8 +46,7 @@ def test_manager_runs_with_the_sites_configuration_now_and_at_boot(node: OpensmN
         ("configured", NAME, "enabled"),
         ("running", NAME, "runs as configured"),
     ]
-    lines = (node.read(CONFIGURATION) or "").splitlines()
-    assert lines[1:] == [
+    assert (node.read(CONFIGURATION) or "").splitlines()[1:] == [
         "guid 0xb8cef60300a1b2c4",
         "sm_priority 14",
         "routing_engine ftree,updn",
@@ -226,8 +225,7 @@ def test_node_that_is_no_manager_any_more_loses_its_own(node: OpensmNode):
 
 def test_partition_of_a_key_is_made_unless_a_line_has_it(node: OpensmNode):
     lines = ["Default=0x7fff, ipoib, mtu=5 : ALL=full;"]
-    rails = [{"pci": "0000:18:00.0", "pkeys": ["0x8003"]}]
-    apply(node, partitions=lines, rails=rails)
+    apply(node, partitions=lines, rails=[{"pci": "0000:18:00.0", "pkeys": ["0x8003"]}])
     assert (node.read("/etc/opensm/rdmaprov-partitions.conf") or "").splitlines()[1:] == [
         "partition1=0x0001, ipoib : ALL=full;",
         "partition2=0x0002, ipoib : ALL=limited;",
@@ -243,8 +241,7 @@ def test_each_subnet_has_a_manager_of_its_own(node: OpensmNode):
     node.programs["sminfo -C mlx5_1 -P 1"] = node.programs["sminfo -C mlx5_0 -P 1"]
     node.programs["saquery -C mlx5_1 -P 1 SMIR"] = ""
     rails = [{"rdma": "mlx5_0"}, {"rdma": "mlx5_1", "subnet_prefix": "0xfe80000000000001"}]
-    plan = subnet_manager.plan(node, arguments(rails=rails, subnet_rails=[0, 1]))
-    for step in plan.steps:
+    for step in subnet_manager.plan(node, arguments(rails=rails, subnet_rails=[0, 1])).steps:
         if step.diff:
             step.do()
     one, other = (node.read(f"/etc/opensm/rdmaprov-rail{rail}.conf") or "" for rail in (0, 1))

@@ -53,8 +53,7 @@ def quick(real: Real, monkeypatch: pytest.MonkeyPatch) -> Real:
 def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path):
     wheel(tmp_path / "wheels", "2.13.0")
     digest = hashlib.sha256(next((tmp_path / "wheels").iterdir()).read_bytes()).hexdigest()
-    line = f"torch==2.13.0 --hash=sha256:{digest}"
-    given = environment(tmp_path, requirements=[line])
+    given = environment(tmp_path, requirements=[f"torch==2.13.0 --hash=sha256:{digest}"])
     result = converge(real, torch_runtime, given, check=False)
     assert [(each["layer"], each["setting"]) for each in result["changes"]] == [
         ("configured", "packages")
@@ -189,8 +188,7 @@ LOST = (
 
 def test_connection_that_pip_lost_comes_before_what_it_did_not_find():
     error = "ERROR: Could not find a version that satisfies the requirement torch==2.13.0"
-    said = torch_runtime._reason(LOST + error)
-    assert said.startswith(
+    assert torch_runtime._reason(LOST + error).startswith(
         "no connection to the index: NewConnectionError('Failed to establish a new connection: "
         "[Errno 101] Network is unreachable'). "
     )

@@ -72,14 +72,12 @@ def test_proof_counts_only_for_what_was_proven(real: Real, interpreter: Path, lo
         kept.write_text("{")
     elif lost == "package":
         files = json.loads(kept.read_text())["files"]
-        record = next(path for path in files if path.endswith("RECORD"))
-        os.utime(record, (1, 1))
+        os.utime(next(path for path in files if path.endswith("RECORD")), (1, 1))
     else:
         given = in_place(interpreter, requirements=[])
         assert not converge(real, torch_runtime, given, check=True)["changed"]
         return
-    result = converge(real, torch_runtime, given, check=False)
-    assert result["changed"]
+    assert converge(real, torch_runtime, given, check=False)["changed"]
     assert real.imports == 2
 
 

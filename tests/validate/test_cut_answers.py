@@ -94,12 +94,10 @@ def test_silent_rail_is_waited_for_once_on_each_node(suite, fleet, hosts):
     assert [path.near.name for path in reached.silent] == ["gpu1"]
     assert sum(name == "gpu1" and FAR in text for name, text in hosts.ran) == 1
 
-    pinged = module.ping_all(reached, hosts)
-    marked = module.marked_traffic(fleet, reached, hosts)
     for test, given in {
-        module.test_full_packets_pass_uncut: (pinged,),
+        module.test_full_packets_pass_uncut: (module.ping_all(reached, hosts),),
         module.test_verbs_pingpong_over_nccls_gid: (reached, hosts),
-        module.test_data_stays_on_its_rail: (marked,),
+        module.test_data_stays_on_its_rail: (module.marked_traffic(fleet, reached, hosts),),
         module.test_rdma_cm_arrives_on_lossless_priority: (fleet, reached, hosts),
     }.items():
         with pytest.raises(AssertionError, match="gpu1 ens1"):

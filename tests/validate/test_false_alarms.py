@@ -194,8 +194,7 @@ def test_listed_devices_have_names_of_their_own(suite, fleet, nodes, changed):
     changed.put("/etc/udev/rules.d/70-rails.rules", rule)
     distribution = 'SUBSYSTEM=="infiniband", PROGRAM="rdma_rename %k NAME_FALLBACK"\n'
     changed.put("/usr/lib/udev/rules.d/60-rdma-persistent-naming.rules", distribution)
-    node = listing(fleet, "roce_rail0", "rocep64s0")
-    assert judged(suite, fleet, nodes, changed, node) == []
+    assert judged(suite, fleet, nodes, changed, listing(fleet, "roce_rail0", "rocep64s0")) == []
 
 
 def test_listed_devices_are_all_that_there_are(suite, fleet, nodes, changed):

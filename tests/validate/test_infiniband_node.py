@@ -66,8 +66,7 @@ def test_rails_named_by_their_rdma_devices_need_no_network_device(
             for rail in node.rails
         )
         nodes.append(replace(node, rails=rails, values={**node.values, "fabric_ipoib": False}))
-    fleet = replace(infiniband_fleet, nodes=tuple(nodes))
-    outcomes = judge(suite, fleet, hosts)
+    outcomes = judge(suite, replace(infiniband_fleet, nodes=tuple(nodes)), hosts)
     # mlx5_8 and mlx5_9 are other cards, after which the kernel could count these.
     wrong = [o for o in outcomes if o.state in ("failed", "error")]
     assert {o.test for o in wrong} == {"test_nccl.py::test_listed_names_stay_with_their_cards"}

@@ -119,8 +119,7 @@ def test_two_hdr_ports_of_one_card_of_pcie_4(suite, fleet, nodes, changed):
     rails = tuple(replace(each, link_gbps=200) for each in on_one_card(fleet, changed))
     for address in (WAY[-1], "0000:18:00.1"):
         for name in ("current", "max"):
-            path = f"/sys/bus/pci/devices/{address}/{name}_link_speed"
-            changed.put(path, "16.0 GT/s PCIe\n")
+            changed.put(f"/sys/bus/pci/devices/{address}/{name}_link_speed", "16.0 GT/s PCIe\n")
     found = said(suite, fleet, nodes, changed, rails=rails)
     assert [state for state, _ in found] == ["failed", "failed"]
     assert "230 Gb/s of data, expected 400 Gb/s of rails 0, 1" in found[0][1]

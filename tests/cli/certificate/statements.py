@@ -26,8 +26,7 @@ def rewrite(run, statement, key=None):
     data = as_bytes(statement)
     (run / "certificate.json").write_bytes(data)
     if key:
-        signature = ssh_signature.sign(data, key, OPERATOR)
-        (run / "certificate.json.sig").write_bytes(signature)
+        (run / "certificate.json.sig").write_bytes(ssh_signature.sign(data, key, OPERATOR))
 
 
 def countersign(fleet, predicate, name, key=None):

@@ -107,8 +107,7 @@ def test_a_certificate_of_nodes_that_did_not_sign_the_list_is_unknown(fleet, run
 )
 def test_one_machine_does_not_stand_for_two(fleet, run, path, what):
     """Also where both nodes and the operator sign it."""
-    statement = read(run)
-    predicate = statement["predicate"]
+    predicate = read(run)["predicate"]
     *way, last = path
     places = []
     for name in ("gpu001", "gpu002"):
@@ -200,8 +199,7 @@ def test_host_keys_are_those_that_ssh_would_accept(tmp_path, hashed):
 
 def test_over_ssh_a_node_signs_with_no_other_key_than_the_one_of_its_connection(tmp_path):
     """The node is this machine, behind an sshd whose host key is not in /etc/ssh."""
-    sshd = Sshd(tmp_path)
-    variables = {"fabric_kind": "roce", **sshd.variables("192.0.2.9")}
+    variables = {"fabric_kind": "roce", **Sshd(tmp_path).variables("192.0.2.9")}
     lines = [f"      {name}: {json.dumps(value)}\n" for name, value in variables.items()]
     put(tmp_path, "site/hosts.yml", "---\nnodes:\n  hosts:\n    n1:\n" + "".join(lines))
     site = load_site(tmp_path / "site")

@@ -132,8 +132,7 @@ def _certificate() -> Any:
 
 def certificates() -> list[Input]:
     """Return certificates: cut, other values, bombs, and what is no file; none may be valid."""
-    words = ("certificate", "verify", "c.json")
-    return _documents("c.json", _certificate(), words, {1, 2, 4})
+    return _documents("c.json", _certificate(), ("certificate", "verify", "c.json"), {1, 2, 4})
 
 
 def results() -> list[Input]:
@@ -473,8 +472,7 @@ def units() -> list[Input]:
         secret = here / (name if where == "password file" else "password")
         secret.write_text("x")
         words = ("--vault-password-file", secret) if where == "password file" else ()
-        option = "--directory=units"
-        return ("schedule", option, *when, *words, "--", here / site)
+        return ("schedule", "--directory=units", *when, *words, "--", here / site)
 
     def environment(where: str, name: str) -> Mapping[str, str]:
         return {where: name} if where.isupper() else {}

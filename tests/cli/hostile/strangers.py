@@ -62,8 +62,7 @@ class Try:
         self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - until `harm`
         with Path(os.devnull).open() as nothing:
             out = self._said.fileno()
-            streams = (nothing.fileno(), out, out)
-            program = fork(words, self._place, streams, given.environment)
+            program = fork(words, self._place, (nothing.fileno(), out, out), given.environment)
             self._began = time.monotonic()
         # Else the next fork would wait for this one, and its memory would be unknown.
         process._children.discard(program)  # type: ignore[attr-defined]

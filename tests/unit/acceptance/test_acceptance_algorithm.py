@@ -46,8 +46,7 @@ def test_an_unknown_algorithm_is_said():
 
 @pytest.mark.parametrize("said", ["PAT", "SOMETHING_NEW"])
 def test_an_algorithm_that_the_floor_does_not_have_is_unknown(said):
-    ran = swept(2, 8, 380, 8 * GIB, said)
-    assert taken(ran) == "auto"
+    assert taken(swept(2, 8, 380, 8 * GIB, said)) == "auto"
 
 
 def test_a_log_that_is_no_archive_leaves_the_algorithm_unknown():
@@ -58,8 +57,7 @@ def test_a_log_that_is_no_archive_leaves_the_algorithm_unknown():
 
 def test_a_group_s_row_is_not_the_fleet_s():
     ran = swept(2, 8, 380, 8 * GIB)
-    pair = Task(1, "groups", "all rails", (tuple(range(8)),), sizes=(16 * GIB,))
-    ran.tasks[1] = pair
+    ran.tasks[1] = Task(1, "groups", "all rails", (tuple(range(8)),), sizes=(16 * GIB,))
     for rank in range(8):
         at = {"plane": "all rails", "task": 1, "group": 0, "in_place": True, "dtype": "float32"}
         say(ran, rank, "row", **at, bytes=16 * GIB, count=5, median_us=1.0, p99_us=1.0, min_us=1.0)
@@ -98,8 +96,7 @@ def test_used_is_accepted_and_proven_by_number_and_compared():
     assert notes[0].startswith("SHARP: proven by number: ")
     assert "what rings and trees carry is at most 400.0 GB/s" in notes[0]
     assert notes[1].endswith("times")
-    gain = float(notes[1].split()[-2])
-    assert 1.1 < gain < 2.0
+    assert 1.1 < float(notes[1].split()[-2]) < 2.0
 
 
 @pytest.mark.parametrize(

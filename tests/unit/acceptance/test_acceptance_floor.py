@@ -160,24 +160,21 @@ def test_slots_that_nodes_show_are_what_counts():
 @pytest.mark.parametrize("alone", [0.0, 215.0], ids=["by name", "measured"])
 def test_a_fleet_of_h800_is_limited_by_its_nvlink(alone):
     run = swept(16, 8, 160, 8 * GIB)
-    named = gate_site(16, gpu="NVIDIA H800")
-    assert floor_of(named, run, alone)[1] == []
+    assert floor_of(gate_site(16, gpu="NVIDIA H800"), run, alone)[1] == []
     assert floor_of(gate_site(16, gpu="NVIDIA H200"), run)[1] != []
 
 
 def test_what_a_node_measured_alone_counts_before_its_gpu_s_name():
     """A node of H200 that reaches 28 GB/s alone is a finding of its own, and not the fleet's."""
     run = swept(4, 8, 24, 8 * GIB)
-    site = gate_site(4, gpu="NVIDIA H200")
-    assert floor_of(site, run, 28.0)[1] == []
+    assert floor_of(gate_site(4, gpu="NVIDIA H200"), run, 28.0)[1] == []
 
 
 def test_one_rack_by_nvlink_and_its_rails_are_two_planes():
     rack = gate_site(18, 4, "NVIDIA GB200", racks=18, rails=4)
     assert floor_of(rack, swept(18, 4, 820, 8 * GIB))[1] == []
     rails = {name: {"NCCL_MNNVL_ENABLE": "0"} for name in (node.name for node in rack.nodes)}
-    slow = swept(18, 4, 90, 8 * GIB, environment=rails)
-    judgement, [finding] = judge(rack, slow)
+    judgement, [finding] = judge(rack, swept(18, 4, 90, 8 * GIB, environment=rails))
     assert judgement.floor.ceiling_gb_s == 200
     assert finding.proven
     assert floor_of(rack, swept(18, 4, 170, 8 * GIB, environment=rails))[1] == []
@@ -198,5 +195,4 @@ def test_nodes_of_one_domain_may_keep_all_channels_in_it(racks):
         own = [line.replace("node0:", f"{name}:") for line in lines if line.split(":")[1] in pids]
         made.nodes[name].logs = archive("\n".join([*own, ""]))
         site.facts[name]["rails"].extend([{"rdma": f"mlx5_{rail}"} for rail in range(8)])
-    found = list(evidence.judge_transports(site, read_run(made)))
-    assert (found == []) == (racks > 1)
+    assert (list(evidence.judge_transports(site, read_run(made))) == []) == (racks > 1)

@@ -50,8 +50,7 @@ def site(tmp_path):
 
 def ran(busbw_gb_s, size=TOP):
     """Return a run whose largest message reaches so much."""
-    made = job(2, planes=(JobPlane("all rails"),), backend="nccl", sizes=(8, size))
-    run = healthy(made)
+    run = healthy(job(2, planes=(JobPlane("all rails"),), backend="nccl", sizes=(8, size)))
     # busbw = bytes / time · 2 (2 - 1) / 2
     us = size / busbw_gb_s / 1e3
     change(run, "row", lambda e: e["bytes"] == size, median_us=us, p99_us=us, min_us=us)

@@ -93,8 +93,7 @@ def test_what_c_prints_is_not_lost_where_a_rank_ends_by_exit():
     )
 
     def printed(environment):
-        command = [sys.executable, "-c", program]
-        return execute(command, check=True, env=environment).stdout
+        return execute([sys.executable, "-c", program], check=True, env=environment).stdout
 
     assert printed({}) == ""
     assert printed(request["environment"]) == "n:1 NCCL DIAG [OK] p2p: x\n"

@@ -119,8 +119,7 @@ def test_an_address_that_another_node_answers_for_is_named_with_both(nodes, know
 
 
 def test_a_switch_that_answers_arp_for_nodes_is_no_stranger(nodes, known):
-    own = tries(nodes, known)
-    said = say(own, "")
+    said = say(tries(nodes, known), "")
     for answer in said.values():
         for neighbor in answer["neighbors"]:
             neighbor["mac"] = "02:00:5e:00:01:01"

@@ -98,8 +98,7 @@ def test_racks_of_nvlink_are_accepted_by_both_planes():
         4 * GIB,
         8 * GIB,
     ]
-    said = "\n".join(line.text for line in summary_lines(result))
-    assert over.judgement.sentence in said
+    assert over.judgement.sentence in "\n".join(line.text for line in summary_lines(result))
 
 
 def test_a_rail_that_nvlink_hides_is_found_by_the_second_run():
@@ -173,8 +172,7 @@ def test_the_rails_floor_judges_the_second_run():
 
 @pytest.mark.parametrize("mnnvl", [True, False])
 def test_jobs_of_a_site_without_nvlink_between_nodes_forbid_it(mnnvl):
-    shape = usual_shape(4)
-    site = made_site(shape, mnnvl)
+    site = made_site(usual_shape(4), mnnvl)
     for job in (jobs.fleet_job(site, (8,), False), jobs.session_job(site, 0)):
         assert all((own.items() >= OFF.items()) is not mnnvl for own in job.environment.values())
     if not mnnvl:

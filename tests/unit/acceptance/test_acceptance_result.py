@@ -112,8 +112,7 @@ def test_what_a_fleet_was_measured_with_is_said(site):
     facts["n1"]["torch"]["nccl"] = "2.29.7"
     values = {"torch_runtime_launcher": "slurm", "torch_runtime_launch_image": "pytorch:25.09"}
     first = replace(site.nodes[0], values={**site.nodes[0].values, **values})
-    said = measured_with(replace(site, nodes=(first, *site.nodes[1:]), facts=facts))
-    assert said.startswith(
+    assert measured_with(replace(site, nodes=(first, *site.nodes[1:]), facts=facts)).startswith(
         "measured with torch 2.13.0, NCCL 2.29.7, in pytorch:25.09; torch 2.13.0, NCCL none, in no "
         "container of Slurm's, and /etc/nccl.conf there: "
     )

@@ -182,9 +182,8 @@ def test_healthy_run_has_rates_and_no_findings(result):
 
 
 def test_stopped_rail_is_a_finding_with_nccl_alone(result):
-    rates = [*RATES[:20], *[0.0] * 12, *RATES[32:]]
     result.ran.nodes["n1"].samples = made_samples.pack(
-        made_samples.rails(RATES, RATES, rates, RATES)
+        made_samples.rails(RATES, RATES, [*RATES[:20], *[0.0] * 12, *RATES[32:]], RATES)
     )
     judge(result)
     assert [(each.node, each.rail, each.proven) for each in result.findings] == [("n1", 2, True)]
@@ -219,8 +218,7 @@ def test_soak_that_slows_down_is_a_finding(result):
     rates = [0.0] * 5 + [45.0] * 60 + [38.0] * 60 + [0.0] * 5
     for node in result.ran.nodes.values():
         node.samples = made_samples.pack(made_samples.rails(*[rates] * RAILS))
-    one_plane = replace(result.ran.job, planes=result.ran.job.planes[:1])
-    result.ran.job = one_plane
+    result.ran.job = replace(result.ran.job, planes=result.ran.job.planes[:1])
     assert [each.level for each in over_time.soak_findings(site(result), result.ran)] == ["fleet"]
     judge(result)  # in a sweep, sizes differ
     assert result.findings == []

@@ -132,8 +132,7 @@ def test_nic_that_pauses_its_switch_without_a_break_is_named():
 
 
 def test_rail_that_its_switch_pauses_is_noted_and_not_accused():
-    paused = {"2/ethtool.rx_prio3_pause_duration": [0, 620_000, 0]}
-    found = fleet(n2={"slow": paused})
+    found = fleet(n2={"slow": {"2/ethtool.rx_prio3_pause_duration": [0, 620_000, 0]}})
     assert over_time.findings(found) == []
     assert list(over_time.notes(found)) == [
         "paused by their switch, of the worst second: n2 rail 2 (62%)"
@@ -154,8 +153,7 @@ def test_rail_that_waits_much_longer_than_others_is_noted():
 
 
 def test_clock_that_is_ahead_is_seen_by_the_work_that_all_do():
-    began = 1_800_000_000.0
-    ahead = fleet(8, n6={"wall": began + 1.3})
+    ahead = fleet(8, n6={"wall": 1_800_000_000.0 + 1.3})
     assert ahead.lags_s == {"n6": pytest.approx(1.3)}
     assert fleet(8).lags_s == {}
     # What happens there has the time that it has elsewhere.

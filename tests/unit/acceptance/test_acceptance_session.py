@@ -64,8 +64,7 @@ def nodes():
 
 @pytest.fixture
 def made(tmp_path):
-    path = tmp_path / "python"
-    return job(2, pythons=dict.fromkeys(("n0", "n1"), ranks_with(path, 0)))
+    return job(2, pythons=dict.fromkeys(("n0", "n1"), ranks_with(tmp_path / "python", 0)))
 
 
 def ranks_with(path, free):
@@ -146,8 +145,7 @@ def test_file_of_a_task_that_is_cut_is_not_taken(nodes, tmp_path):
     for name_of_file in ("out", "lease"):
         (tmp_path / name_of_file).touch()
     command = NodeRun(directory=str(tmp_path)).poll_command((name, content))
-    cut = type(command)(command.text, 20, content[:-1])
-    answer = nodes.run_all({"n0": cut})["n0"]
+    answer = nodes.run_all({"n0": type(command)(command.text, 20, content[:-1])})["n0"]
     assert isinstance(answer, Answer)
     assert answer.rc != 0
     assert not (tmp_path / name).exists()

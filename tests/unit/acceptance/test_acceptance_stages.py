@@ -108,8 +108,7 @@ def test_pairs_are_rings_and_on_gloo_a_plane_each(site, tmp_path):
     _, runner = pairs(site, slow("none"))
     [job] = runner.jobs
     assert {job.environment[name]["NCCL_ALGO"] for name in job.nodes} == {"Ring"}
-    gloo = made_site(tmp_path / "gloo", 8, "gloo")
-    report, runner = pairs(gloo, slow("n3", 0.2, "rail 1"))
+    report, runner = pairs(made_site(tmp_path / "gloo", 8, "gloo"), slow("n3", 0.2, "rail 1"))
     [found] = report.findings
     assert (found.node, found.rail, found.level) == ("n3", 1, "node")
     assert {task.plane for task in runner.tasks} == {"rail 0", "rail 1"}
@@ -148,8 +147,7 @@ def test_groups_are_leaves_and_then_across(tmp_path):
 
 
 def test_four_nodes_make_groups_of_two(tmp_path):
-    kinds = stages_groups.equal_groups(made_site(tmp_path, 4, per_leaf=2))
-    assert kinds == {
+    assert stages_groups.equal_groups(made_site(tmp_path, 4, per_leaf=2)) == {
         "neighbours": [("n1", "n2"), ("n3", "n4")],
         "across leaves": [("n1", "n3"), ("n2", "n4")],
     }

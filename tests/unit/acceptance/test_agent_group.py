@@ -139,8 +139,7 @@ def test_communicators_that_no_task_used_for_long_are_given_up_alike_on_both_ran
     monkeypatch.setattr(rank.RankProcess, "_connect", connect)
 
     def join(process: Any, number: int, *ranks: int) -> None:
-        task = {"number": number, "plane": "all rails", "groups": {"0": list(ranks)}}
-        process.group(task, 0)
+        process.group({"number": number, "plane": "all rails", "groups": {"0": list(ranks)}}, 0)
 
     one, other = process(0), process(1)
     last = rank.KEPT_TASKS + 1

@@ -107,8 +107,7 @@ def two_nodes(device: str):
 
 
 def test_a_survey_asks_perftest_itself_what_it_can(here):
-    found = survey_nodes(here, two_nodes(""))
-    for own in found.values():
+    for own in survey_nodes(here, two_nodes("")).values():
         assert own.abilities["ib_write_bw"].version == "6.06"
         assert "--tclass" in own.abilities["ib_write_bw"].options
         assert own.ports == {}

@@ -111,8 +111,7 @@ def test_ranks_that_lag_behind():
 
 
 def test_each_operation_is_counted_apart():
-    found = parse_report(ONE_BEHIND.format(node="172.16.0.3")).lagging
-    assert found == (
+    assert parse_report(ONE_BEHIND.format(node="172.16.0.3")).lagging == (
         LaggingRank(RasProcess("172.16.0.3", 4721, 5), 499, 500),
         LaggingRank(RasProcess("172.16.0.3", 4722, 6), 0, 7),
     )
@@ -272,16 +271,14 @@ def answering():
 
 def test_a_rank_asks_ras_by_its_protocol(answering):
     start, heard = answering
-    port = start(b"SERVER PROTOCOL 2\nOK\nJob summary\n\n" + INCOMPLETE.encode())
-    report = ask(port, 10)
+    report = ask(start(b"SERVER PROTOCOL 2\nOK\nJob summary\n\n" + INCOMPLETE.encode()), 10)
     assert b"".join(heard) == b"CLIENT PROTOCOL 2\nTIMEOUT 2\nSTATUS\n"
     assert report.strip().startswith("Errors")
     assert parse_report(report) == parse_report(INCOMPLETE)
 
 
 def test_a_rank_without_ras_says_nothing(answering):
-    port = answering[0](b"")
-    assert ask(port, 10) == ""
+    assert ask(answering[0](b""), 10) == ""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         free = closed.getsockname()[1]
     assert ask(free, 10) == ""

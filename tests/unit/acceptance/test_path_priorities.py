@@ -41,8 +41,7 @@ def test_traffic_of_the_right_priority_is_silent():
 def test_a_sender_of_another_priority_is_named_and_its_receivers_are_not():
     wrong = {"tx_prio0_bytes": GB, "tx_prio3_bytes": 5}
     half = {"rx_prio0_bytes": GB, "rx_prio3_bytes": GB}
-    changes = {(NAMES[1], 1): wrong, (NAMES[0], 1): half, (NAMES[2], 1): half}
-    findings, _ = judged(changes)
+    findings, _ = judged({(NAMES[1], 1): wrong, (NAMES[0], 1): half, (NAMES[2], 1): half})
     assert [(each.node, each.rail, each.proven) for each in findings] == [(NAMES[1], 1, True)]
     assert "0 % of the bytes had priority 3" in findings[0].what
 

@@ -119,8 +119,7 @@ def test_a_slot_that_trained_badly_counts_as_what_it_can_do():
 
 
 def test_a_slot_that_is_not_shown_limits_nothing():
-    unknown = ["Unknown", "0", "Unknown", "0"]
-    assert set(usual_slots([survey(nic_link=unknown)])) == {1}
+    assert set(usual_slots([survey(nic_link=["Unknown", "0", "Unknown", "0"])])) == {1}
     assert usual_slots([survey(software=True)]) == {}
 
 

@@ -63,9 +63,7 @@ def test_sets_up_to_a_leaf_are_inside_one_and_larger_ones_are_ordered_across(tmp
 
 
 def test_without_leaves_it_is_not_known_what_a_set_spans(tmp_path):
-    site = made_site(tmp_path, 8)
-    leaves = scaling_view.leaf_of(site)
-    assert scaling_view.spanned(("n1", "n8"), leaves) == 0
+    assert scaling_view.spanned(("n1", "n8"), scaling_view.leaf_of(made_site(tmp_path, 8))) == 0
 
 
 # --- the curve ----------------------------------------------------------------------------------

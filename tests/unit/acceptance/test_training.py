@@ -50,8 +50,7 @@ def test_numbers_of_nodes_double_up_to_all_of_them(count, wanted):
 
 
 def test_each_device_is_alone_first_and_groups_train_side_by_side(tmp_path):
-    plan = training_plan(made_site(tmp_path, 6))
-    first, *rest = plan.job.tasks
+    first, *rest = training_plan(made_site(tmp_path, 6)).job.tasks
     assert (first.collective, len(first.groups)) == ("gemm", 1)
     trains = [
         (len(t.groups), len(t.groups[0]), t.work["strategy"])

@@ -21,8 +21,7 @@ SCHEMA = json.loads((ROOT / "docs/results.schema.json").read_text(encoding="utf-
 
 
 def training_schema():
-    own = SCHEMA["$defs"]["accepted"]["properties"]["training"]
-    return {**own, "$defs": SCHEMA["$defs"]}
+    return {**SCHEMA["$defs"]["accepted"]["properties"]["training"], "$defs": SCHEMA["$defs"]}
 
 
 def test_cpus_have_numbers_and_no_floor(tmp_path):
@@ -39,8 +38,7 @@ def test_cpus_have_numbers_and_no_floor(tmp_path):
 def test_site_sets_its_own_efficiency(tmp_path, line, least):
     extra = f"fabric_training_efficiency: {line}\n" if line else ""
     times, _ = of_gloo(tmp_path / "ranks")
-    site = made_site(tmp_path / "own", 4, extra=extra)
-    report = stage(times, replace(site, backend="nccl"))
+    report = stage(times, replace(made_site(tmp_path / "own", 4, extra=extra), backend="nccl"))
     assert report.detail["least_efficiency"] == least
 
 

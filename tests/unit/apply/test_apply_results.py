@@ -90,12 +90,11 @@ def test_plan_names_what_interrupts_traffic_and_who_uses_the_node():
     }
     before = Survey(plans, pending=("mtu",), busy=("pid 7 of ana, python3: /dev/nvidia0\x1b[2J",))
     node = NodeResult("busy", before=before)
-    text = shown(summary.plan_lines(results_of(FINE, node), diffs=False))
     assert (
         "apply interrupts traffic\n  busy: ens1 MTU: queues closed, for under 1 s\n"
         "  busy: a reboot\nbusy: apply refuses these nodes without --force-busy\n"
         "  busy: pid 7 of ana, python3: /dev/nvidia0\\x1b[2J\nreboot required after apply\n"
-    ) in text
+    ) in shown(summary.plan_lines(results_of(FINE, node), diffs=False))
     assert results_of(node).as_data()["busy"]["interrupts"] == list(before.interrupts)
 
 

@@ -31,8 +31,7 @@ def inventory(path: Path, variables: str) -> str:
 def test_signals_are_the_programs_again_afterwards(tmp_path: Path):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
-    hosts = inventory(tmp_path, local)
-    assert run_ansible(inventory=hosts, **PING).rc == 0
+    assert run_ansible(inventory=inventory(tmp_path, local), **PING).rc == 0
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
 
 

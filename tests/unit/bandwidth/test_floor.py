@@ -265,8 +265,7 @@ def test_the_weakest_gpu_counts():
 def test_a_fleet_is_not_asked_for_more_than_a_node_reaches_alone(nodes, inside, healthy):
     """On 8 × 400G, NVLink or PCIe inside the nodes is what limits."""
     fleet = Fabric(nodes, 8, 8, 400, intra_node_gb_s=inside)
-    without = Fabric(nodes, 8, 8, 400)
-    assert verdict(without, healthy) == FloorVerdict.SLOW
+    assert verdict(Fabric(nodes, 8, 8, 400), healthy) == FloorVerdict.SLOW
     assert verdict(fleet, healthy) == FloorVerdict.HEALTHY
     assert verdict(fleet, inside / 3) == FloorVerdict.SLOW
 

@@ -38,8 +38,7 @@ def test_few_results_say_nothing():
 
 
 def test_results_of_another_kind_do_not_count():
-    other = results(*[350] * 10, kind="4x8 8x400G")
-    assert drop(other, now(100)) is None
+    assert drop(results(*[350] * 10, kind="4x8 8x400G"), now(100)) is None
 
 
 def test_bad_runs_do_not_move_the_median():

@@ -94,8 +94,7 @@ def soft_roce(root: Path, device: str, netdev: str) -> None:
 def test_collector_reads_nics(machine: Path):
     facts = collector.collect(str(machine))
     assert parse_facts(json.dumps(facts)) == facts
-    first = facts["rails"][0]
-    assert first == {**RAIL, "addresses": []}
+    assert facts["rails"][0] == {**RAIL, "addresses": []}
 
 
 def test_nics_without_a_driver_are_named_with_what_to_write(tmp_path: Path):
@@ -126,8 +125,7 @@ def test_python_of_rhel_8_is_named(machine: Path):
 
 
 def test_node_becomes_variables_with_gpus_at_the_nearest_rail(machine: Path):
-    found = variables.host_variables(collector.collect(str(machine)))
-    assert found == {
+    assert variables.host_variables(collector.collect(str(machine))) == {
         "fabric_rails": [
             {"pci": "0000:18:00.0", "gpus": [1]},
             {"pci": "0000:1a:00.0", "gpus": [0]},
@@ -207,8 +205,7 @@ def test_collector_runs_alone_with_any_directory(tmp_path: Path):
 def test_what_the_site_says_of_a_rail_is_kept(machine: Path, tmp_path: Path):
     files = {**sites.GOOD, "host_vars/n1.yml": "fabric_mtu_bytes: 4200\n"}
     node = load_site(sites.write(tmp_path / "site", files)).nodes[0]
-    found = variables.host_variables(collector.collect(str(machine)), node)
-    assert found["fabric_rails"] == [
+    assert variables.host_variables(collector.collect(str(machine)), node)["fabric_rails"] == [
         {"gpus": [1], "netdev": "ens1", "address": "198.18.0.1/24"},
         {"gpus": [0], "netdev": "ens2", "address": "198.18.1.1/24"},
     ]

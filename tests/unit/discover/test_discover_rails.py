@@ -122,8 +122,7 @@ def test_new_rails_count_more_than_a_few_other_ports_with_a_link():
 
 def test_only_card_without_a_link_away_from_all_gpus_is_no_rail():
     spare = device("mlx5_0", "0000:c6:00.0", **DOWN)
-    far = [gpu("0000:c1:00.0", "0000:c3:00.0")]
-    assert chosen([spare], far)[0] == []
+    assert chosen([spare], [gpu("0000:c1:00.0", "0000:c3:00.0")])[0] == []
     assert chosen([spare])[0] == ["mlx5_0"]
 
 

@@ -219,9 +219,8 @@ print(json.dumps(shipped.sources(install.OWNER, install.MODULES)))
 
 def test_survey_runs_from_its_input():
     """As on a node: no file, no Ansible."""
-    target = Target("n1", "", ("/bin/sh", "-c"), sys.executable, 10, sys.executable)
     asked = survey_command(
-        target,
+        Target("n1", "", ("/bin/sh", "-c"), sys.executable, 10, sys.executable),
         request(
             {
                 "limits": {

@@ -78,9 +78,8 @@ def test_network_managers_default_is_for_what_a_profile_leaves_open(mtu: str, se
 
 
 def test_network_manager_activates_the_profile_of_the_highest_priority():
-    theirs = keyfile(mtu="1500").replace("198.18.0.1", "10.0.0.1")
     files = {
-        f"{PROFILES}/a.nmconnection": theirs,
+        f"{PROFILES}/a.nmconnection": keyfile(mtu="1500").replace("198.18.0.1", "10.0.0.1"),
         OURS_OF_NM: keyfile("autoconnect-priority=999\n"),
     }
     found = boot({**files, DEFAULT: MTU_9000})

@@ -139,8 +139,7 @@ def test_value_that_stands_twice_is_odd():
 
 
 def test_text_of_a_stranger_is_one_printable_line():
-    seen = parse_unit(unit((5, b"leaf\x1b[31m\n\xff\0\0")))
-    assert seen.system == r"leaf\x1b[31m\n\xff"
+    assert parse_unit(unit((5, b"leaf\x1b[31m\n\xff\0\0"))).system == r"leaf\x1b[31m\n\xff"
 
 
 @given(binary(max_size=1500))

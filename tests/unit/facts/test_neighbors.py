@@ -102,8 +102,7 @@ def test_switch_is_taken_before_a_host_on_the_same_port():
     card = LldpNeighbor("50:6b:4b:f6:1e:b3", "50:6b:4b:f6:1e:b1", 48)
     gone = replace(LEAF, port="Ethernet1/9", ttl_s=0)
     again = replace(LEAF, system_description="later")
-    around = replace(NONE, neighbors={"ens1": [card, gone, LEAF, again]})
-    assert around.of("ens1") == again
+    assert replace(NONE, neighbors={"ens1": [card, gone, LEAF, again]}).of("ens1") == again
     with pytest.raises(CouldNotTell, match="ens1 has 2 neighbours: leaf01"):
         replace(NONE, neighbors={"ens1": [LEAF, replace(LEAF, port="e7")]}).of("ens1")
 
@@ -167,8 +166,7 @@ def test_planned_port_is_its_id_or_its_description():
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    site = sites.write(tmp_path_factory.mktemp("site"), sites.GOOD)
-    return load_site(site, None).nodes[0]
+    return load_site(sites.write(tmp_path_factory.mktemp("site"), sites.GOOD), None).nodes[0]
 
 
 def cabled(node, group="", **switches):

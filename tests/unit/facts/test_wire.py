@@ -32,8 +32,7 @@ with socket.create_server(("0.0.0.0", port)) as server, server.accept()[0] as ot
 
 
 def said(command: str) -> str:
-    done = execute(["/bin/sh", "-c", command], timeout=60, check=True)
-    return done.stdout
+    return execute(["/bin/sh", "-c", command], timeout=60, check=True).stdout
 
 
 def test_client_tries_until_the_server_listens(tmp_path):

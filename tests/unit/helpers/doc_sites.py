@@ -91,8 +91,7 @@ def _has(site: Path, pattern: str) -> bool:
 
 def _lab_site(site: Path) -> Path:
     """Make the site that `rdmaprov lab up` leaves, with its two nodes."""
-    ignored = shutil.ignore_patterns("hosts.yml")
-    shutil.copytree(ROOT / LAB, site, ignore=ignored)
+    shutil.copytree(ROOT / LAB, site, ignore=shutil.ignore_patterns("hosts.yml"))
     hosts: dict[str, Any] = {"lab": {"hosts": {name: {} for name in LAB_NODES}}}
     (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
     return site

@@ -131,8 +131,7 @@ def _ibv_devinfo(hardware: Hardware, text: str) -> None:
         elif key == "link_layer":
             hardware.rdma[name][f"ports/{port}/link_layer"] = value
         elif found := re.match(r"PORT_(\w+) \((\d)\)", value) if key == "state" else None:
-            state = _STATES[found[1].lower()]
-            hardware.rdma[name][f"ports/{port}/state"] = state
+            hardware.rdma[name][f"ports/{port}/state"] = _STATES[found[1].lower()]
         elif found := re.match(r"(\d+)X", value) if key == "active_width" else None:
             width = int(found[1])
         elif found := re.match(r"([\d.]+) Gbps", value) if key == "active_speed" else None:

@@ -105,8 +105,7 @@ class Kept:
         return json.loads(path.read_text()) if path.exists() else {"rc": None}
 
     def stop(self):
-        document = {"verb": "stop", "mark": self.mark}
-        command = program_command("supervisor", document, 20)
+        command = program_command("supervisor", {"verb": "stop", "mark": self.mark}, 20)
         return ask_nodes(self.nodes, {"n0": command}, lambda _: shapes.STOPPED)["n0"]
 
     def supervisor(self):

@@ -31,8 +31,7 @@ def trained(site, **slow) -> tuple[TrainingPlan, JobRun]:
     for task in plan.job.tasks:
         for rank, group in task.group_of.items():
             at = {"plane": task.plane, "task": task.number, "group": group, "rank": rank}
-            many = len(task.groups[group])
-            for event in _events(task, rank, many, slow):
+            for event in _events(task, rank, len(task.groups[group]), slow):
                 ran.take_event({**at, **event})
         for rank in range(plan.job.world):
             ran.take_event({"event": "finished", "rank": rank, "task": task.number})

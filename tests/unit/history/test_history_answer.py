@@ -120,8 +120,7 @@ class TestIndex:
         assert len(self.names(capsys)) == 2
 
     def test_changed_run_is_read_again(self, kept, capsys):
-        first = next(kept.parent.glob("20260301*"))
-        (first / "results.json").write_text(
+        (next(kept.parent.glob("20260301*")) / "results.json").write_text(
             json.dumps({**fleet_runs.acceptance(1), "exit_code": 1})
         )
         assert [each["exit_code"] for each in history(capsys)[1]["runs"]] == [1, 0]
@@ -132,8 +131,7 @@ class TestIndex:
         assert len(self.names(capsys)) == 2
 
     def test_removed_run_is_forgotten(self, kept, capsys):
-        first = next(kept.parent.glob("20260301*"))
-        first.rename(kept.parent.parent / "elsewhere")
+        next(kept.parent.glob("20260301*")).rename(kept.parent.parent / "elsewhere")
         assert self.names(capsys) == ["20260302-020000-accept"]
 
     def test_directory_in_its_place_costs_only_time(self, kept, capsys):

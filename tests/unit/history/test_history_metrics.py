@@ -64,8 +64,7 @@ def place(tmp_path, monkeypatch):
     )
     for number in (1, 2):
         fleet_runs.keep(tmp_path, fleet_runs.acceptance(number) | {"stages": [STAGE]})
-    kept = fleet_runs.keep(tmp_path, runs.validated(4))
-    (kept / "certificate.json").touch()
+    (fleet_runs.keep(tmp_path, runs.validated(4)) / "certificate.json").touch()
     return tmp_path
 
 
@@ -140,8 +139,7 @@ def test_node_that_left_the_site_has_no_metric(place):
     limited["nodes"] = {"gpu1": limited["nodes"]["gpu1"]}
     fleet_runs.keep(place, data | {"limit": None})
     fleet_runs.keep(place, limited | {"limit": "gpu1"})
-    found = read_history(Path(SITE), place / "runs")
-    assert set(found.nodes) == {"gpu1", "gpu2", "gpu3"}
+    assert set(read_history(Path(SITE), place / "runs").nodes) == {"gpu1", "gpu2", "gpu3"}
 
 
 def test_file_is_replaced_whole_and_readable_by_others(place):
@@ -174,8 +172,7 @@ def concluded(file):
     with click.Context(cli) as context, RunDirectory("validate", Mask(())) as directory:
         context.meta[publish._KEYS["metrics"]] = file
         text = directory.write_results(data)
-        screen = session.screen_for(None, Mask(()))
-        session.conclude(directory, text, [], screen, None)
+        session.conclude(directory, text, [], session.screen_for(None, Mask(())), None)
         assert not file.exists()  # told last, when locks are gone
         if missed := publish.publish_now():
             raise not_written(missed, "")
@@ -236,8 +233,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Receiver
 
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.bodies.append(body)
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.headers.append(dict(self.headers))
         status = self.server.statuses.pop(0) if self.server.statuses else 204
         self.send_response(status)

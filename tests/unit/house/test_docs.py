@@ -173,8 +173,7 @@ def test_every_page_is_in_the_index():
     index = {
         target.partition("#")[0] for page, target in links() if page == ROOT / "docs/README.md"
     }
-    pages = {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"}
-    assert pages <= index
+    assert {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"} <= index
 
 
 def test_readme_is_short():

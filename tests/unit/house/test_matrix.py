@@ -79,8 +79,7 @@ def test_table_has_a_row_for_each_pair():
 
 def test_python_of_the_path_that_does_not_work_is_passed_over(tmp_path, monkeypatch):
     """As a shim of pyenv for a version that is not chosen."""
-    places = {"shims": "exit 127", "own/versions/3.12.9/bin": "echo 3.12"}
-    for place, does in places.items():
+    for place, does in {"shims": "exit 127", "own/versions/3.12.9/bin": "echo 3.12"}.items():
         program = tmp_path / place / "python3.12"
         program.parent.mkdir(parents=True)
         program.write_text(f"#!/bin/sh\n{does}\n")

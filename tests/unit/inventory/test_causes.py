@@ -49,8 +49,7 @@ def test_what_no_file_states_is_one_problem_of_all_nodes(tmp_path: Path):
 def test_other_problem_of_the_node_hides_nothing(tmp_path: Path):
     """The waived cause is no problem, so that what follows from it is one."""
     waiver = "fabric_waivers: [{rule: ets.lossless-alone, reason: x}]\n"
-    more = f"fabric_lossless_priority: 0\nfabric_mtu_bytes: 1500\n{waiver}"
-    problems = found(tmp_path, more)
+    problems = found(tmp_path, f"fabric_lossless_priority: 0\nfabric_mtu_bytes: 1500\n{waiver}")
     assert "mtu.netdev" in problems
     assert problems["ets.sum"].variable == "roce_qos_tc_percent"
 

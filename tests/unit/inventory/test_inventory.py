@@ -151,8 +151,7 @@ def test_vault_is_opened_with_its_password(tmp_path: Path, monkeypatch: pytest.M
     password.write_text("secret\n")
     monkeypatch.setattr(constants, "DEFAULT_VAULT_PASSWORD_FILE", str(password))
     body = "fabric_mtu_bytes: !vault |\n" + "".join(f"  {line}\n" for line in text.splitlines())
-    files = {**sites.GOOD, "group_vars/nodes.yml": body}
-    site = sites.write(tmp_path / "site", files)
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": body})
     assert load_site(site).nodes[0].get("fabric_mtu_bytes") == 4242
 
 

@@ -112,8 +112,7 @@ def test_racks_are_nvlink_domains():
 
 
 def test_lossless_priorities_of_oracle_have_pfc():
-    node = load("oci-h100").nodes[0]
-    assert sorted(node.get("roce_qos_pfc_priorities")) == [0, 5]
+    assert sorted(load("oci-h100").nodes[0].get("roce_qos_pfc_priorities")) == [0, 5]
 
 
 def test_spectrum_x_is_marked_without_ecn_bits():

@@ -99,8 +99,7 @@ def test_readme_names_every_variable(role: Role):
 def test_ansible_accepts_what_a_good_site_becomes(role: Role, name: str):
     values = load_site(data_dir("inventory") / name).nodes[0].values
     mine = {key: values[key] for key in role.variables if key in values}
-    result = ArgumentSpecValidator(raw_spec(role.name)).validate(mine)
-    assert result.error_messages == []
+    assert ArgumentSpecValidator(raw_spec(role.name)).validate(mine).error_messages == []
 
 
 def test_defaults_are_typed_in_the_good_site(tmp_path: Path):

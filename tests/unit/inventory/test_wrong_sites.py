@@ -95,8 +95,7 @@ def test_what_is_accepted_ansible_accepts(wrong: Loaded, specs: dict[str, dict[s
     ],
 )
 def test_wrong_value_is_one_problem_however_many_are_derived_from_it(text: str, tmp_path: Path):
-    site = sites.write(tmp_path, {**sites.GOOD, "group_vars/nodes.yml": text})
-    (problem,) = found(site)
+    (problem,) = found(sites.write(tmp_path, {**sites.GOOD, "group_vars/nodes.yml": text}))
     assert (problem.variable, problem.hosts) == (text.partition(":")[0], ("n1", "n2"))
 
 

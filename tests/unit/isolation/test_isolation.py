@@ -108,8 +108,7 @@ def test_slow_rounds_over_gloo_are_no_fault(slow):
 
 @pytest.mark.parametrize("share", [0.46, 0.56])
 def test_a_leaf_with_half_of_its_uplinks_is_named(share):
-    done = found(64, uplinks={"leaf2": share}, leaf_of=leaves(64, 8))
-    [part] = done.faulty_parts
+    [part] = found(64, uplinks={"leaf2": share}, leaf_of=leaves(64, 8)).faulty_parts
     assert (part.kind, part.name, part.proven) == ("leaf", "leaf2", True)
     assert set(part.nodes) == {f"n{index}" for index in range(16, 24)}
 

@@ -49,8 +49,7 @@ def test_a_node_that_is_slow_wherever_it_is_is_not_misplaced(us):
 
 def test_where_latencies_scatter_they_say_nothing():
     stated = leaves(64, 16)
-    really = {**stated, "n9": "leaf3"}
-    assert misplaced(latencies(stated, really, noise=0.05), stated) == []
+    assert misplaced(latencies(stated, {**stated, "n9": "leaf3"}, noise=0.05), stated) == []
 
 
 def test_leaves_that_mean_something_else_accuse_nobody():

@@ -110,8 +110,7 @@ def test_script_is_shell(name):
 
 def test_scripts_have_no_shellcheck_finding(tmp_path):
     """The library once; to look at it again before each fault would take seconds."""
-    library = (DIRECTORY / "lib").read_text()
-    names = re.findall(r"(?:^|[\s;])(\w+)=", library)
+    names = re.findall(r"(?:^|[\s;])(\w+)=", (DIRECTORY / "lib").read_text())
     for name in NAMES:
         script = (DIRECTORY / f"{name}.sh").read_text()
         (tmp_path / name).write_text("".join(f"{each}=\n" for each in names) + script)
@@ -213,14 +212,13 @@ def create(tmp_path, **options):
 
 
 def argv(tmp_path, node, **options):
-    paths = dict.fromkeys(("torch_disk", "authorized_keys", "host_key"), tmp_path / "file")
     machine = Machine(
         node=node,
         directory=tmp_path / "node1",
         accel=Accel.TCG,
         memory_mib=2048,
         switch=tmp_path / "switch",
-        **paths,
+        **dict.fromkeys(("torch_disk", "authorized_keys", "host_key"), tmp_path / "file"),
         **options,
     )
     return machine.argv()
@@ -237,8 +235,7 @@ def test_unknown_shape_is_refused_with_the_list(tmp_path, capsys):
 @pytest.mark.parametrize("shape", shapes.catalogue().values(), ids=lambda shape: shape.name)
 def test_shape_is_listed_by_the_program_and_the_docs(shape, capsys):
     assert run(["lab", "shapes"]) == 0
-    listed = capsys.readouterr().out
-    assert f"{shape.name}: {shape.title}\n" in listed
+    assert f"{shape.name}: {shape.title}\n" in capsys.readouterr().out
     assert f"| `{shape.name}` | {shape.title} |\n" in (DOCS / "lab.md").read_text()
 
 

@@ -37,8 +37,7 @@ def start(daemon, argv):
 
 
 def test_daemon_runs_until_stopped(daemon):
-    pid = start(daemon, SLEEP)
-    assert pid is not None
+    assert start(daemon, SLEEP) is not None
     daemon.stop()
     assert daemon.pid() is None
     assert not daemon.record.exists()
@@ -63,8 +62,7 @@ def test_daemon_of_a_killed_starter_is_known_to_the_next(daemon, tmp_path):
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", script], check=False)
-    pid = start(daemon, ["sh", "-c", "exit 1"])
-    assert pid is not None
+    assert start(daemon, ["sh", "-c", "exit 1"]) is not None
 
 
 def test_another_process_with_the_same_id_is_not_the_daemon(daemon):
@@ -205,8 +203,7 @@ def test_measurement_is_made_anew_after_a_minute_and_keeps_the_boot(machine, tmp
 
 def test_node_has_the_patience_of_its_lab(tmp_path):
     Speed(NOW, 3 * QUIET_PROBE_S).save(tmp_path)
-    node = tmp_path / "nodes" / "node1"
-    assert patience.limit_s(5, node) == pytest.approx(15)
+    assert patience.limit_s(5, tmp_path / "nodes" / "node1") == pytest.approx(15)
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", '{"measured_at": 1, "fast": 2}', "[1]"])

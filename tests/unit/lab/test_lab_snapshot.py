@@ -292,8 +292,7 @@ def test_save_that_was_killed_left_no_state_of_an_older_name(cluster, runs, monk
 @pytest.mark.usefixtures("runs")
 def test_restore_of_a_node_with_a_newer_disk_is_refused(cluster):
     cluster.save("factory")
-    lab = cluster.load().without_saved_states_of(["node2"])
-    lab.save(cluster.layout.state)
+    cluster.load().without_saved_states_of(["node2"]).save(cluster.layout.state)
     with pytest.raises(
         UsageError, match="the saved state 'factory' of node2 no longer exists"
     ) as caught:

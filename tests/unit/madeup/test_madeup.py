@@ -87,8 +87,7 @@ def test_half_a_slot_gives_half():
 
 
 def test_a_missing_rail_gives_seven_eighths():
-    shape = usual_shape(16)
-    assert 0.70 <= busbw(healthy(shape, 0.92), rails=7) / 400 <= 0.86
+    assert 0.70 <= busbw(healthy(usual_shape(16), 0.92), rails=7) / 400 <= 0.86
 
 
 def test_a_ring_inside_its_leaves_does_not_see_half_of_the_uplinks():
@@ -154,8 +153,7 @@ def test_a_switch_without_pfc_harms_trees_more_than_rings():
 
 
 def test_a_slow_gpu_slows_its_node_alone():
-    shape = usual_shape(16)
-    bad = healthy(shape)
+    bad = healthy(usual_shape(16))
     bad.gpu_gb_s[4, 2] *= 0.3
     gpus = tuple(range(8))
     alone = [Team((node,), gpus, ((),)) for node in range(16)]
@@ -173,8 +171,7 @@ def test_a_tree_has_one_root_and_at_most_two_children():
 
 
 def test_a_fleet_of_one_rail_has_one():
-    shape = FleetShape(4, gpus=1, rails=1, nvls=False, per_leaf=2)
-    assert 40 < busbw(healthy(shape)) < 50
+    assert 40 < busbw(healthy(FleetShape(4, gpus=1, rails=1, nvls=False, per_leaf=2))) < 50
 
 
 NAMES = tuple(f"n{number}" for number in range(8))
@@ -223,8 +220,7 @@ def test_two_faults_at_once_are_named_if_both_are():
 
 
 def test_an_accepted_fleet_finds_nothing():
-    seen = trial((Truth("node", (1,)),), [finding("node", "n1")], "accepted")
-    assert not seen.found
+    assert not trial((Truth("node", (1,)),), [finding("node", "n1")], "accepted").found
 
 
 def test_totals_are_shares():

@@ -106,8 +106,7 @@ def test_the_error_that_torch_raises_is_read():
 def test_a_rank_s_errors_are_in_the_matrix_once():
     job = Job(nodes=2, gpus=2)
     warning = job.message(2, f"{LINE} (Send) hca mlx5_0").replace("NCCL INFO", "NCCL WARN")
-    matrix = of(f"{job.text()}{warning}\n{warning}\n")
-    [found] = matrix.errors
+    [found] = of(f"{job.text()}{warning}\n{warning}\n").errors
     assert found == CompletionError("node1", 2, "mlx5_0", "", "", "10.0.0.2", 12, 129, "Send")
 
 

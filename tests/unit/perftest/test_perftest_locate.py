@@ -114,8 +114,7 @@ def test_a_slow_port_is_named_and_nobody_else(count, share):
 @pytest.mark.parametrize(("way", "word"), [("sends", "sends"), ("receives", "receives")])
 def test_a_port_that_is_slow_one_way_does_not_accuse_its_partners(way, word):
     slow: dict[str, Any] = {way: {("n05", 1): 0.5}}
-    world = World(**slow)
-    parts = world.solve()
+    parts = World(**slow).solve()
     assert only(parts) == ("rail", ("n05",), 1, True)
     assert f"it {word} 5" in parts[0].why
 
@@ -138,8 +137,7 @@ def test_two_ports_at_fault_are_both_named_although_they_met():
 
 
 def test_a_little_slower_is_seen_by_many_paths_together():
-    world = World(sends={("n07", rail): 0.945 for rail in RAILS})
-    parts = world.solve()
+    parts = World(sends={("n07", rail): 0.945 for rail in RAILS}).solve()
     assert only(parts) == ("node", ("n07",), None, True)
     assert "it sends 94 %" in parts[0].why
 
@@ -221,8 +219,7 @@ def test_what_is_suspected_is_tested_again_with_others_while_all_are_busy():
 
 
 def test_a_rail_slow_between_all_nodes_is_its_switches():
-    parts = World(rails={2: 0.5}).solve()
-    assert only(parts)[::2] == ("fleet", 2)
+    assert only(World(rails={2: 0.5}).solve())[::2] == ("fleet", 2)
 
 
 @pytest.mark.parametrize("per_leaf", [4, 6])
@@ -244,8 +241,7 @@ def test_a_leaf_bad_on_all_rails_is_one_finding():
 
 
 def test_two_leaves_are_named_if_only_paths_between_them_are_slow():
-    world = World(64, 16, blocks={("l1", "l3", 0): 0.3, ("l3", "l1", 0): 0.3})
-    [part] = world.solve()
+    [part] = World(64, 16, blocks={("l1", "l3", 0): 0.3, ("l3", "l1", 0): 0.3}).solve()
     assert (part.kind, part.name, part.rail) == ("leaf", "l1 and l3", 0)
 
 
@@ -267,8 +263,7 @@ def test_a_bad_path_is_named_and_neither_end(share):
 def test_a_path_that_passes_when_tested_again_is_not_sure():
     other = met_in(World(), "n00", 1)
     shown = [True] * MATCHINGS + [False] * RETESTS
-    world = World(paths={("n00", other, 1): 0.3, (other, "n00", 1): 0.3}, shown=shown)
-    [part] = world.solve()
+    [part] = World(paths={("n00", other, 1): 0.3, (other, "n00", 1): 0.3}, shown=shown).solve()
     assert not part.proven
     assert "comes and goes" in part.why
 

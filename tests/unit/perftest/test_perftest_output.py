@@ -64,8 +64,7 @@ def test_a_table_of_latencies_gives_the_typical_one(name: str, size: int, usec: 
 def test_a_latency_over_a_duration_gives_the_mean() -> None:
     # Formats RESULT_FMT_LAT_DUR and REPORT_FMT_LAT_DUR of perftest_parameters.h.
     head = " #bytes        #iterations       t_avg[usec]    tps average\n"
-    text = f"{head} 2       1000            3.21        311526.48\n"
-    figures = read_figures(text, 2)
+    figures = read_figures(f"{head} 2       1000            3.21        311526.48\n", 2)
     assert figures is not None
     assert figures.usec == 3.21
 
@@ -206,8 +205,7 @@ def test_its_own_help_and_version_say_what_it_can() -> None:
 
 
 def test_a_test_of_bandwidth_runs_for_a_time_with_the_traffic_class_of_its_dscp() -> None:
-    given = words(TEST, "host", ROCE, "20001", Settings(duration_s=5, dscp=26), Abilities())
-    assert given == [
+    assert words(TEST, "host", ROCE, "20001", Settings(duration_s=5, dscp=26), Abilities()) == [
         "ib_write_bw", "-F", "-d", "mlx5_0", "-p", "20001", "-s", "1048576",
         "-D", "5", "--report_gbits", "-x", "3", "-m", "4096", "--tclass=104",
     ]  # fmt: skip

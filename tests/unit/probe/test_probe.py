@@ -39,8 +39,7 @@ def test_output_keeps_each_byte(probe):
 
 def test_command_reads_its_own_input_and_not_the_requests(probe):
     assert probe.run("n1", "cat").out == ""
-    given = b"x" * 300_000
-    answers = probe.run_all({"n1": Command("wc -c", 10, given)})
+    answers = probe.run_all({"n1": Command("wc -c", 10, b"x" * 300_000)})
     assert answers["n1"].out.strip() == "300000"
 
 
@@ -128,8 +127,7 @@ def test_connection_that_does_not_come_to_be_has_its_reason(script, says):
 
 def test_connection_that_says_nothing_ends_at_its_limit(monkeypatch):
     monkeypatch.setattr("rdmaprov.probe.connection._START_S", 0)
-    silent = here(argv=("/bin/sh", "-c", "exec sleep 600"), connect_s=1)
-    probe = Probe({"n1": silent})
+    probe = Probe({"n1": here(argv=("/bin/sh", "-c", "exec sleep 600"), connect_s=1)})
     with pytest.raises(NodeUnreachable, match="n1: no answer in 1 s, nor in 1 s more"):
         probe.run("n1", "true")
     probe.close()

@@ -154,8 +154,7 @@ def test_node_that_does_not_answer_as_the_agent_is_unreachable(lie, tmp_path):
         'for mark; do :; done; printf "\\n$mark\\n"; head -c 1 >/dev/null; sleep 0.2\n'
         f'printf "{lie}"; exec sleep 600\n'
     )
-    nodes = {"n1": here(python=f"sh {liar}"), "n2": here("n2")}
-    probe = Probe(nodes, Limits(command_s=5))
+    probe = Probe({"n1": here(python=f"sh {liar}"), "n2": here("n2")}, Limits(command_s=5))
     began = time.monotonic()
     with pytest.raises(NodeUnreachable, match="n1: unexpected output on the connection"):
         ask_again_and_again(probe, "true")

@@ -18,8 +18,7 @@ def taught(*commands, together=True):
 
 
 def test_first_node_is_asked_one_by_one_and_the_others_all_at_once():
-    learning = taught("a", "b")
-    assert learning.plan("n3", "b") == to_others(["a", "b"])
+    assert taught("a", "b").plan("n3", "b") == to_others(["a", "b"])
 
 
 def test_what_is_missed_by_one_node_is_its_own():

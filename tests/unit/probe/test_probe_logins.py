@@ -171,8 +171,7 @@ def test_ansibles_login_is_tried_again_and_its_command_runs_once(as_ansible, tmp
 
 
 def test_ansibles_command_that_lost_its_connection_is_not_repeated(as_ansible, tmp_path):
-    done = as_ansible("n1", "exit 0", DROP)
-    assert done.returncode == 255
+    assert as_ansible("n1", "exit 0", DROP).returncode == 255
     assert (tmp_path / "ran").read_text().split() == ["true", "module"]
 
 

@@ -95,8 +95,7 @@ def test_counter_is_read_by_each_verb_that_judges_it(counter, watch_program):
             "ethtool": "@ ens1\n     {}: {}\n",
         }
         first, second = (lines[place].format(name, count) for count in (0, RISE))
-        said = f"{first}==\n{second}{END}\n"
-        assert counters.parse_growth(said).of(device) == {name: RISE}
+        assert counters.parse_growth(f"{first}==\n{second}{END}\n").of(device) == {name: RISE}
 
 
 @pytest.fixture(scope="module")

@@ -170,8 +170,7 @@ def test_key_that_a_certificate_authority_signed_is_known(tmp_path):
 
 
 def test_key_that_changes_after_it_was_allowed_is_not_learnt(tmp_path):
-    sshd = Sshd(tmp_path)
-    target = target_of(sshd, "other_host_key")
+    target = target_of(Sshd(tmp_path), "other_host_key")
     before = (tmp_path / "known_n1").read_text()
     allowed = HostKey("ssh-ed25519", f"SHA256:{'a' * 43}", is_known=False)
     with pytest.raises(HostKeyError, match="it shows another host key now"):

@@ -366,8 +366,7 @@ def test_step_that_is_done_again_takes_later_proofs_with_it(tmp_path):
     journal = Journal(tmp_path, PROOFS, lambda: later)
     stop_at(tmp_path, world, "accept")
     journal.keep("n1", "accept")
-    passed = {"apply": -KEPT_S, "validate": 0.0, "accept": 0.0}
-    journal.note("n1", passed=passed)
+    journal.note("n1", passed={"apply": -KEPT_S, "validate": 0.0, "accept": 0.0})
     assert made_with(journal, world, looks=False).run().code is ExitCode.OK
     assert not world.resumed_unproven
 

@@ -53,13 +53,10 @@ def test_replicas_inside_one_node_need_no_rail():
 
 def test_tensor_parallelism_inside_a_node_gives_each_gpu_a_ring_of_its_own():
     """Each GPU of a node has an eighth of the model, and reduces it with GPUs of other nodes."""
-    found = need(LARGE, Spread(512, 8, 8, tensor=8), tokens=4e6)
-    gradients, tensor = found.flows
-    part = 140e9 / 8
-    assert gradients.gpu_bytes == pytest.approx(2 * 63 / 64 * part)
+    gradients, tensor = need(LARGE, Spread(512, 8, 8, tensor=8), tokens=4e6).flows
+    assert gradients.gpu_bytes == pytest.approx(2 * 63 / 64 * (140e9 / 8))
     assert gradients.node_bytes == pytest.approx(8 * gradients.gpu_bytes)
-    activations = 4e6 / 64 * 8192 * 2
-    assert tensor.gpu_bytes == pytest.approx(4 * 80 * 2 * 7 / 8 * activations)
+    assert tensor.gpu_bytes == pytest.approx(4 * 80 * 2 * 7 / 8 * (4e6 / 64 * 8192 * 2))
     assert tensor.node_bytes == 0
 
 
@@ -82,8 +79,7 @@ def test_pipeline_hands_on_activations_and_their_gradients():
 
 def test_exposed_share_is_what_the_backward_pass_does_not_hide():
     found = need(SEVEN, Spread(256, 8, 8), seconds=0.1)
-    rate = 50e9 * found.network_share
-    busy = 14e9 * 2 * 255 / 256 / 8 / rate
+    busy = 14e9 * 2 * 255 / 256 / 8 / (50e9 * found.network_share)
     assert found.communication_s(1) == pytest.approx(busy)
     waits = busy - 0.1 * 4 / 6
     assert found.exposed_share(1) == pytest.approx(waits / (0.1 + waits))

@@ -138,8 +138,7 @@ def test_plan_with_other_leaves_is_not_what_is_there(texts):
 def test_group_without_a_majority_is_named_with_its_switches(texts):
     plan = planned(leaf=False)
     rails = [replace(rail, group="one" if rail.index == 0 else rail.group) for rail in plan.rails]
-    site = judged(texts, replace(plan, rails=tuple(rails)))
-    (finding,) = site.findings
+    (finding,) = judged(texts, replace(plan, rails=tuple(rails))).findings
     assert finding.what == (
         "rail 0 of fabric_leaf one is on 2 switches:"
         " leaf-p1-r0 (node[001-008]), leaf-p2-r0 (node[009-016])"
@@ -195,8 +194,7 @@ def test_rail_of_another_subnet_is_not_verified(texts):
 
 
 def test_spines_of_another_subnet_are_not_verified(texts):
-    plan = replace(planned(rails=3), spines=(*SPINES, "spine-5", "spine-6"))
-    site = judged(texts, plan)
+    site = judged(texts, replace(planned(rails=3), spines=(*SPINES, "spine-5", "spine-6")))
     assert site.exit_code == ExitCode.UNKNOWN
     assert "switches spine-[5-6] are not in what was read (fabric_spines)" in [
         each.what for each in site.findings
@@ -226,8 +224,7 @@ def test_errors_at_the_leaf_name_the_rail_behind_it(texts):
         r"\A",
         ('Errors for "leaf-p1-r0"\n   GUID 0x200000 port 3: [SymbolErrorCounter == 1234]\n'),
     )
-    site = judged(texts, planned())
-    assert found(site) == [("wrong", "errors", "node003", (0,))]
+    assert found(judged(texts, planned())) == [("wrong", "errors", "node003", (0,))]
 
 
 def test_what_no_tool_told_is_never_healthy(texts):
@@ -310,5 +307,4 @@ def test_manager_of_nobody_is_wrong_unless_the_site_names_it(texts, state):
         ("manager", "the port of LID 99")
     ]
     assert "GUID 0x248a070300f0f0f0) that is not the site's" in site.findings[0].what
-    beside = managed("node001", beside=[0x248A070300F0F0F0])
-    assert said(judged(texts, beside)) == []
+    assert said(judged(texts, managed("node001", beside=[0x248A070300F0F0F0]))) == []

@@ -85,8 +85,7 @@ def test_device_that_was_read_through_is_named_to_the_tool(subnet):
 def test_port_with_another_membership_is_named(subnet):
     """A limited member reaches full ones alone, so 0x7fff is not 0xffff."""
     lid = lid_of(subnet, "node003 mlx5_1")
-    limited = TABLE.replace("0xffff", "0x7fff")
-    site, told = judged(subnet, Reader(**{f"lid{lid}": limited}))
+    site, told = judged(subnet, Reader(**{f"lid{lid}": TABLE.replace("0xffff", "0x7fff")}))
     says = "lacks the partition key 0xffff; it has 0x7fff"
     assert told == [("wrong", "node003 rail 1", says)]
     assert site.exit_code == ExitCode.FAILED

@@ -57,8 +57,7 @@ def test_hosts_without_access_are_each_named(tmp_path):
 
 
 def test_tool_without_an_answer_is_one_reason(tmp_path):
-    host = MadeUpHost("n1", dump_fts=[ToolOutput("", "", 127)])
-    gathered = read(tmp_path, host)
+    gathered = read(tmp_path, MadeUpHost("n1", dump_fts=[ToolOutput("", "", 127)]))
     assert [each.what for each in gathered.not_read] == [
         "dump_fts is not installed on n1; install infiniband-diags there"
     ]
@@ -110,8 +109,7 @@ def test_counters_are_read_twice_around_the_wait(tmp_path):
 
 def test_two_devices_on_one_subnet_count_once(tmp_path):
     host = MadeUpHost("n1")
-    gathered = read(tmp_path, host, devices=["mlx5_0", "mlx5_1"])
-    assert list(gathered.subnets) == ["mlx5_0"]
+    assert list(read(tmp_path, host, devices=["mlx5_0", "mlx5_1"]).subnets) == ["mlx5_0"]
     assert ("ibnetdiscover", "-C", "mlx5_1", "-p") in host.asked
     assert (tmp_path / "texts/mlx5_1/dump_fts.txt").exists()
 

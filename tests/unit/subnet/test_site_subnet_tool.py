@@ -41,8 +41,7 @@ def test_words_reach_the_tool_as_they_are(program):
 
 
 def test_tool_that_is_not_installed_is_named():
-    output = ThisMachine().run(["no-such-tool"], 10)
-    assert failure("no-such-tool", "n1", output) == (
+    assert failure("no-such-tool", "n1", ThisMachine().run(["no-such-tool"], 10)) == (
         "no-such-tool is not installed on n1; install infiniband-diags there"
     )
 

@@ -203,8 +203,7 @@ def test_missing_spine_is_named(texts):
     texts.route(
         lambda switch, lid, port, _: 9 + lid % 4 if "leaf" in switch and port in dead else port
     )
-    found = texts.found()
-    assert ("missing", "spine-3", None) in found
+    assert ("missing", "spine-3", None) in texts.found()
     assert texts.judge().verdict == SubnetVerdict.WRONG
 
 

@@ -51,8 +51,7 @@ def test_infiniscale_3_prints_no_rates():
 
 
 def test_aggregation_node_is_no_hca_of_a_host():
-    discovery = read_discovery(real("qm8700-sharp.txt"))
-    fabric = build(discovery)
+    fabric = build(read_discovery(real("qm8700-sharp.txt")))
     assert [hca.end.name for hca in fabric.hcas] == ["H_32000 HCA-1 (Mellanox HCA)"]
     assert {fabric.switches[at].guid for at in fabric.aggregating} == {0x0002C90000020CFC}
 

@@ -178,8 +178,7 @@ def test_value_of_any_type_is_read_without_an_error(path, value):
 )
 @pytest.mark.parametrize("value", [[], "x", 1.5, -1, True, "9" * 5000, {"a": []}, "\x1b[31m"])
 def test_needed_value_of_another_type_is_never_right(path, value):
-    found = judge(altered(path, value))
-    assert found.verdict is not SwitchVerdict.RIGHT
+    assert judge(altered(path, value)).verdict is not SwitchVerdict.RIGHT
 
 
 @given(JSON)
@@ -204,8 +203,7 @@ def test_any_json_under_known_names_is_read_without_an_error(value):
             "mode": "lossless",
         },
     ):
-        found = judge(("a.json", json.dumps(shape)))
-        assert found.verdict is not SwitchVerdict.RIGHT
+        assert judge(("a.json", json.dumps(shape))).verdict is not SwitchVerdict.RIGHT
 
 
 def test_deep_json_and_endless_ports_have_bounds(tmp_path):

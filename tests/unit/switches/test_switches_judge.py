@@ -110,8 +110,7 @@ def test_one_wrong_value_is_named_and_nothing_else(request, name, pairs, says, r
 
 def test_mtu_of_cumulus(cumulus):
     small = {"swp16": {"link": {"mtu": 1500, "oper-status": "up"}}}
-    found = cumulus.write("nv_show_interface.json", small).judge()
-    assert sentences(found, WRONG) == [
+    assert sentences(cumulus.write("nv_show_interface.json", small).judge(), WRONG) == [
         "the MTU is 1,500, expected at least 4,192 (usual for RoCE; read: nv show interface)"
     ]
 

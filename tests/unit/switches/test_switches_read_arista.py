@@ -105,8 +105,7 @@ def test_arista_maps_and_watchdog(answers):
     lines = "priority-flow-control pause watchdog default timeout 0.20\n" + (
         "priority-flow-control pause watchdog action drop\nqos map traffic-class 3 to tx-queue 4\n"
     )
-    saved = answers("arista-7388").alter(("qos profile", f"{EOS_MAP}{lines}qos profile"))
-    port = saved.port()
+    port = answers("arista-7388").alter(("qos profile", f"{EOS_MAP}{lines}qos profile")).port()
     assert (port.class_of(26), port.class_of(48), port.queue_of(3)) == (3, 6, 4)
     assert port.watchdog == PfcWatchdog(True, "drop")
 

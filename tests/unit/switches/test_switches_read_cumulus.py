@@ -56,8 +56,7 @@ def test_cumulus_json_says_the_same_as_the_text(tmp_path):
     }
     text = SavedAnswers(tmp_path, "cumulus-roce")
     whole = (text.path / "terminal.txt").read_text()
-    part = whole[: whole.index("RoCE pool config")] + "\n"
-    of_text = text.write("terminal.txt", part).port()
+    of_text = text.write("terminal.txt", whole[: whole.index("RoCE pool config")] + "\n").port()
     (tmp_path / "json").mkdir()
     saved = SavedAnswers(tmp_path / "json", "cumulus-roce")
     (saved.path / "terminal.txt").unlink()
@@ -103,8 +102,7 @@ def test_cumulus_profiles_of_a_configuration(answers):
     assert (port.name, port.mtu_bytes, port.description) == ("swp1", 1500, "gpu001")
     assert (port.pfc_rx, port.pfc_tx) == (LOSSLESS, frozenset())
     assert (port.class_of(26), port.class_of(48), port.trusts_dscp) == (4, 6, True)
-    wrapped = [{"header": {}}, {"set": config}]
-    assert saved.write("applied.json", wrapped).port() == port
+    assert saved.write("applied.json", [{"header": {}}, {"set": config}]).port() == port
 
 
 def test_cumulus_mode_of_roce_hides_its_settings(answers):

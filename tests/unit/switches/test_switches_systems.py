@@ -66,15 +66,13 @@ def test_text_that_fits_two_systems_is_read_as_neither(other):
 
 
 def test_answers_of_two_systems_are_no_switch():
-    sonic = (FIXTURES / "sonic-z9664f/config_db.json").read_text()
-    found = reading(sonic, EOS)
+    found = reading((FIXTURES / "sonic-z9664f/config_db.json").read_text(), EOS)
     assert (found.system, found.ports) == (None, ())
     assert found.not_read == ("1.txt is of Arista EOS, others are of SONiC",)
 
 
 def test_command_line_beside_config_db_leaves_that_to_be_read():
-    sonic = (FIXTURES / "sonic-z9664f/config_db.json").read_text()
-    found = reading(sonic, OTHERS[-1]["text"])
+    found = reading((FIXTURES / "sonic-z9664f/config_db.json").read_text(), OTHERS[-1]["text"])
     assert (found.system, len(found.ports)) == (SwitchSystem.SONIC, 2)
     assert judge_switch(found, usual_settings()).verdict is SwitchVerdict.UNKNOWN
 

@@ -68,8 +68,7 @@ def test_a_fleet_wide_setting_that_loses_at_other_sizes_is_not_recommended():
 
 
 def test_wrong_values_drop_a_setting_however_fast_it_is():
-    effects = {QUEUE_PAIRS: dict.fromkeys(LARGE, 0.5)}
-    result = tuned(MadeUpNccl(effects, wrong=QUEUE_PAIRS))
+    result = tuned(MadeUpNccl({QUEUE_PAIRS: dict.fromkeys(LARGE, 0.5)}, wrong=QUEUE_PAIRS))
     assert {setting.name: why for setting, why in result.refused.items()} == {
         QUEUE_PAIRS: "wrong values"
     }
@@ -282,8 +281,7 @@ def test_a_plan_over_jobs_finds_what_is_faster():
     site, runner = made_up()
     sizes = (MIB, 64 * MIB, 1024 * MIB)
     faster = Faster(runner, ("NCCL_IB_QPS_PER_CONNECTION", "4"), 64 * MIB, 1.5)
-    buffers = fleet_setting("large buffers", NCCL_BUFFSIZE="8388608")
-    plan = TunePlan((PAIRS, buffers), sizes)
+    plan = TunePlan((PAIRS, fleet_setting("large buffers", NCCL_BUFFSIZE="8388608")), sizes)
     result = Tuner(plan, TuneJobs(site, faster.run, sizes).measure).run()
     assert {gain.setting for gain in result.of_fleet} == {PAIRS}
     assert {gain.size for gain in result.of_fleet} == {64 * MIB, 1024 * MIB}
@@ -319,8 +317,7 @@ def test_answer_of_nothing_better_is_to_leave_the_defaults():
 
 
 def test_answer_of_wrong_values_is_no_setting():
-    result = TuneResult(refused={DEFAULTS: "wrong values"}, jobs=33)
-    assert list(answer_lines(result, "")) == [
+    assert list(answer_lines(TuneResult(refused={DEFAULTS: "wrong values"}, jobs=33), "")) == [
         "the nodes give wrong values without any setting. Run: rdmaprov accept SITE"
     ]
 

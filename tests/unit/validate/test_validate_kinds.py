@@ -176,8 +176,7 @@ def test_text_is_masked_and_what_xml_cannot_have_is_escaped(document):
 
 
 def test_file_has_nothing_that_a_terminal_obeys(document, tmp_path):
-    root = document(report("test_it", "n1", "\u202egnp.exe \x9b"))
-    (failure,) = root.iter("failure")
+    (failure,) = document(report("test_it", "n1", "\u202egnp.exe \x9b")).iter("failure")
     assert failure.get("message") == "\u202egnp.exe \x9b"
     (kept,) = tmp_path.glob("runs/*/junit.xml")
     assert "&#x202e;gnp.exe &#x9b;" in kept.read_text()

@@ -120,8 +120,7 @@ def test_node_that_never_answers_is_unknown():
 def test_missing_counters_are_unknown_for_all_nodes_at_once(left_out, says):
     made = Watching(MadeUpWatch(site_nodes(SHAPE), left_out=frozenset(left_out)))
     made.pass_seconds(6)
-    texts = unknown(made)
-    assert f"2 nodes (gpu[001-002]): unknown: {says}" in texts[0]
+    assert f"2 nodes (gpu[001-002]): unknown: {says}" in unknown(made)[0]
 
 
 def test_counter_that_stands_at_its_largest_value_is_unknown():

@@ -79,8 +79,7 @@ def test_phase_in_which_a_rail_does_less_is_no_verdict_when_it_is_over():
 
 @pytest.mark.parametrize("name", AT_TIMES)
 def test_fault_of_every_other_second_is_named_too(name):
-    watching = watch_fault(AT_TIMES[name], PLACE, 3, 24)
-    verdicts = watching.verdicts()
+    verdicts = watch_fault(AT_TIMES[name], PLACE, 3, 24).verdicts()
     assert is_right(AT_TIMES[name], PLACE, verdicts), [line(each) for each in verdicts]
 
 
@@ -116,8 +115,7 @@ def test_idle_fleet_is_unknown_and_not_fine():
 
 def test_of_two_rails_neither_is_accused_alone():
     shape = FleetShape(4, gpus=2, rails=2, per_leaf=4)
-    watching = watch_fault(FAULTS["slow rail"], (1, 1), 0, 12, shape)
-    (only,) = watching.verdicts()
+    (only,) = watch_fault(FAULTS["slow rail"], (1, 1), 0, 12, shape).verdicts()
     assert "of two rails, nothing tells which is at fault" in only.text
 
 
