@@ -14,7 +14,7 @@ from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import hugepages
 from tests.roles.fake import FakeMachine
-from tests.roles.hugepages_node import CFG, ENTRY, LARGE, LINK, SMALL, UNIT, Node, run
+from tests.roles.hugepages_node import CFG, ENTRY, LARGE, LINK, OF_64K, SMALL, UNIT, Node, run
 
 
 @pytest.fixture
@@ -298,3 +298,74 @@ def test_sysctl_that_sets_another_number_at_boot_is_refused(node: Node):
         run(node, count_2m=512)
     assert not run(node)["changed"]
     assert run(node, count_2m=1024)["changed"]
+
+
+MIDDLE, LARGEST = OF_64K
+
+
+@pytest.fixture
+def arm(machine: FakeMachine) -> Node:
+    made = Node.made(machine.root)
+    made.have_64k_pages()
+    return made
+
+
+def test_middle_pages_are_taken_now_and_by_the_unit(arm: Node):
+    result = run(arm, count_512m=5, count_2m=8)
+    assert (arm.pages(MIDDLE), arm.pages(SMALL), result["reboot"]) == ([3, 2], [4, 4], [])
+    assert {each["setting"] for each in result["changes"]} >= {"512 MiB hugepages"}
+    unit = arm.read(UNIT) or ""
+    assert unit.index("524288kB") < unit.index("2048kB"), "large pages are taken first"
+    assert not run(arm, count_512m=5, count_2m=8)["changed"]
+
+
+def test_largest_pages_wait_for_a_boot(arm: Node):
+    result = run(arm, count_16g=2)
+    assert "hugepagesz=16G hugepages=2" in (arm.read(CFG) or "")
+    assert "expected 'hugepagesz=16G hugepages=2'" in result["reboot"][0]
+    assert not arm.exists(UNIT)
+
+
+@pytest.mark.parametrize(
+    ("default_size", "words"),
+    [
+        ("512M", ""),
+        ("keep", ""),
+        ("2M", "default_hugepagesz=2M"),
+        ("16G", "default_hugepagesz=16G"),
+    ],
+)
+def test_default_size_of_the_kernel_needs_no_argument(arm: Node, default_size: str, words: str):
+    run(arm, default_size=default_size)
+    assert ("default_hugepagesz" in (arm.read(CFG) or "")) is bool(words)
+    assert words in (arm.read(CFG) or "")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"count_1g": 4}, "hugepages_1g_count: there are no 1 GiB pages here"),
+        ({"default_size": "1G"}, "hugepages_default_size: this kernel has no pages of 1 GiB"),
+        ({"count_16g": 4}, "leave less than 1.0 GiB of the node's 64.0 GiB"),
+    ],
+)
+def test_what_this_kernel_lacks_is_refused(arm: Node, given: dict[str, Any], message: str):
+    with pytest.raises(Refused, match=message):
+        run(arm, **given)
+    assert arm.written == []
+
+
+def test_sysctl_sets_pages_of_the_kernels_default_size(arm: Node):
+    arm.put("/etc/sysctl.d/30-dpdk.conf", "vm.nr_hugepages = 4\n")
+    with pytest.raises(Refused, match="write hugepages_512m_count: 4"):
+        run(arm, count_512m=2)
+    assert not run(arm)["changed"]
+    assert run(arm, count_2m=2)["changed"]
+
+
+def test_kernel_with_memory_pages_of_4k_lacks_them(machine: FakeMachine):
+    small = Node.made(machine.root)
+    with pytest.raises(Refused, match="there are no 512 MiB pages here"):
+        run(small, count_512m=1)
+    with pytest.raises(Refused, match="there are no 16 GiB pages here"):
+        run(small, count_16g=1)

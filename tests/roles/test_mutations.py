@@ -1,13 +1,17 @@
-"""The plan of a role sees every change to what the role made: `apply --drifted` relies on it."""
+"""The plan of a role sees every change to what the role made, and docs/supported.md undoes it."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from plugins.module_utils.converge import converge
+from plugins.module_utils.links import MANAGERS
 from plugins.module_utils.machine import Machine
 from plugins.module_utils.probed import PROTOCOL
 from plugins.module_utils.roles import ORDER, pcie
@@ -84,3 +88,93 @@ def test_check_mode_changes_nothing(case: Case, tmp_path: Path):
 
 def test_each_role_is_altered():
     assert {case.role.__name__.rpartition(".")[2] for case in CASES.values()} >= {*ORDER}
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "supported.md").read_text()
+# Written, and put right or kept by other commands of the page.
+KEPT = {
+    "/run/": "gone with the boot",
+    "/boot/grub/grub.cfg": "update-grub makes it anew",
+    "/etc/nccl.conf.backup-": "what was there before",
+    "/sys/": "gone with the boot",
+    "/proc/": "gone with the boot",
+}
+
+
+def section(role: str) -> str:
+    found = re.search(rf"(?ms)^### {role}$(.*?)(?=^##|\Z)", PAGE)
+    assert found, f"docs/supported.md does not say how to undo {role}"
+    return found[1]
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"(?ms)^```\n(.*?)^```", text)
+
+
+def removed(text: str) -> list[str]:
+    """Return the paths and patterns that the commands of a section remove."""
+    lines = "".join(blocks(text)).splitlines()
+    found = [re.match(r"rm -r?f (.+?)(?: +(?:#|&&).*)?$", line.strip()) for line in lines]
+    return [word for each in found if each for word in each[1].split()]
+
+
+def undo(root: Path, role: str) -> None:
+    for pattern in removed(section(role)):
+        assert pattern.startswith("/")
+        for path in root.glob(pattern[1:]):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_commands_remove_what_the_role_wrote(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
+    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
+    case: Case = CASES[name]
+    node = case.node(tmp_path / "node")
+    written: set[str] = set()
+    write = Machine.write
+
+    def noted(self: Machine, path: str, text: str, mode: int = 0o644) -> None:
+        written.add(path)
+        write(self, path, text, mode)
+
+    monkeypatch.setattr(Machine, "write", noted)
+    carry_out(case, node)
+    ours = {path for path in written if node.exists(path) and not path.startswith((*KEPT,))}
+    assert ours or case.arguments.get("kind") == "container"  # which is no file
+    undo(Path(node.root), {"links": "fabric"}.get(name.split()[0], name.split()[0]))
+    assert sorted(path for path in ours if node.exists(path)) == []
+
+
+@pytest.mark.parametrize("role", [*ORDER, "reboot"])
+def test_each_role_is_there(role: str):
+    assert section(role).strip()
+
+
+def test_commands_are_shell():
+    for block in blocks(PAGE):
+        subprocess.run(["sh", "-n"], input=block, text=True, check=True)
+
+
+def test_each_link_manager_is_there():
+    spec = yaml.safe_load((ROOT / "roles/fabric/meta/argument_specs.yml").read_text())
+    options = spec["argument_specs"]["main"]["options"]["fabric_link_manager"]["choices"]
+    assert {*options} - {"auto"} == {*MANAGERS}
+    table = PAGE.partition("## Link managers")[2].partition("\n## ")[0]
+    assert {*re.findall(r"(?m)^\| ([\w-]+) \|", table)} >= {*MANAGERS}
+
+
+def test_each_kind_of_evidence_is_explained():
+    """Every row says how it is known, in one of the words that the page explains."""
+    explained = {*re.findall(r"(?m)^\| ([a-z ]+) \|", PAGE.partition("\n## ")[0])} - {"evidence"}
+    tables = PAGE.partition("\n## ")[2].partition("## How to undo")[0]
+    rows = [line.split("|")[2].strip() for line in tables.splitlines() if line.startswith("| ")]
+    rows = [each for each in rows if each != "evidence"]
+    assert len(rows) > 30
+    assert {word for each in rows for word in each.split(", ")} <= explained

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
@@ -9,7 +11,13 @@ from plugins.module_utils.nic_firmware import means, parse
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import mlx5
 from tests.roles.fake import FakeMachine, given
-from tests.roles.firmware_texts import query_text
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "mstconfig"
+
+
+def query_text(name: str) -> str:
+    return (FIXTURES / f"{name}.txt").read_text()
+
 
 PCI = "0000:18:00.0"
 QUERY = f"mstconfig -d {PCI} -e query"

@@ -1,17 +1,21 @@
-"""What the role roce_qos refuses, waits for and leaves alone; ports below a rail; the guard."""
+"""What the role roce_qos refuses, waits for and leaves alone; ports below a rail; the link."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
-from plugins.module_utils.qos import install, program
+from plugins.module_utils.qos import install, link, program
+from plugins.module_utils.qos.link import Link
 from plugins.module_utils.systemd import escape
 from tests.roles.card import Tools
+from tests.roles.fake import FakeMachine
 from tests.roles.qos_node import CC, CM, DESCRIPTION, TCLASS, UNIT, QosNode, run
 
 
@@ -238,3 +242,76 @@ def test_dcb_that_cannot_be_read_is_an_error(node: QosNode, text: str):
     node.programs["dcb -N -j pfc"] = text
     with pytest.raises(NodeError, match="dcb -N -j pfc show dev ens1: no JSON"):
         run(node)
+
+
+PORT_STATE = "/sys/class/infiniband/mlx5_0/ports/1/state"
+
+
+@pytest.fixture
+def flapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    for name, value in {"_SETTLE_S": 0.2, "_RETURN_S": 1.0, "_PAUSE_S": 0.01}.items():
+        monkeypatch.setattr(link, name, value)
+    made_up = FakeMachine(tmp_path)
+    made_up.nic("ens1", "0000:18:00.0", rdma="mlx5_0")
+    shows(made_up, "1", 2)
+    return made_up
+
+
+def shows(flapping: FakeMachine, carrier: str, changes: int, state: str = "4: ACTIVE") -> None:
+    flapping.put("/sys/class/net/ens1/carrier", carrier + "\n")
+    flapping.put("/sys/class/net/ens1/carrier_changes", f"{changes}\n")
+    flapping.put(PORT_STATE, state + "\n")
+
+
+def after(monkeypatch: pytest.MonkeyPatch, events: list[Callable[[], None]]) -> list[float]:
+    """Have events happen, one at each pause; return the pauses."""
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if events:
+            events.pop(0)()
+
+    monkeypatch.setattr("plugins.module_utils.qos.link.time.sleep", sleep)
+    return pauses
+
+
+def test_link_that_goes_and_comes_back_is_waited_for(
+    flapping: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    port = Link(flapping, "ens1")
+    events = [
+        lambda: shows(flapping, "0", 3, "1: DOWN"),
+        lambda: shows(flapping, "1", 4, "2: INIT"),
+        lambda: shows(flapping, "1", 4),
+    ]
+    pauses = after(monkeypatch, events)
+    port.await_return("its PFC changed")
+    assert len(pauses) == 3
+
+
+def test_link_that_does_not_go_is_not_waited_for_long(
+    flapping: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    pauses: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
+    monkeypatch.setattr(link, "time", clock)
+    Link(flapping, "ens1").await_return("its PFC changed")
+    assert sum(pauses) == pytest.approx(link._SETTLE_S, abs=2 * link._PAUSE_S)
+
+
+def test_link_that_stays_down_is_an_error(flapping: FakeMachine):
+    port = Link(flapping, "ens1")
+    shows(flapping, "0", 3, "1: DOWN")
+    why = r"ens1: its link is still down 1 s after its PFC changed\. Run on"
+    with pytest.raises(NodeError, match=why):
+        port.await_return("its PFC changed")
+
+
+def test_link_that_was_down_before_is_not_waited_for(
+    flapping: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    shows(flapping, "0", 3, "1: DOWN")
+    pauses = after(monkeypatch, [])
+    Link(flapping, "ens1").await_return("its PFC changed")
+    assert pauses == []

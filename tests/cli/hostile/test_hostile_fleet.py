@@ -1,4 +1,4 @@
-"""Whatever nodes answer: no verb breaks, hangs, takes it for good, or loses an honest node."""
+"""Whatever nodes answer or strangers make: no verb breaks, hangs or takes it for good."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cli.hostile.document import HEAD, expected
+from tests.cli.hostile.document import HEAD, STRANGERS, expected, stranger_table
 from tests.cli.hostile.lies import SEED_VARIABLE, VERBS, of_verb, runs_of, seed
+from tests.cli.hostile.stranger_inputs import AREAS
+from tests.cli.hostile.strangers import tried
 from tests.cli.hostile.verbs import try_run
 
 # What repeats a boundary that another run crosses too.
@@ -58,3 +60,24 @@ def test_there_are_as_many_as_promised():
     for verb in VERBS:
         titles = [lie.title for lie in of_verb(verb)]
         assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone meets what no permission keeps off")
+@pytest.mark.parametrize("area", AREAS)
+def test_nothing_of_a_stranger_does_harm(area: str, tmp_path: Path):
+    harm = {title: found for title, found in tried(AREAS[area][0](), tmp_path) if found}
+    assert harm == {}
+
+
+def test_security_page_has_the_numbers_of_strangers():
+    """Refresh with: python -m tests.cli.hostile.document."""
+    numbers = {area: len(inputs()) for area, (inputs, _) in AREAS.items()}
+    text = SECURITY.read_text()
+    start = text.index(STRANGERS)
+    assert text[start : text.index("\n\n", start) + 1] == stranger_table(
+        {area: (number, number) for area, number in numbers.items()}
+    )
+    assert sum(numbers.values()) >= 300
+    for area, (inputs, _) in AREAS.items():
+        titles = [each.title for each in inputs()]
+        assert len(set(titles)) == len(titles), area

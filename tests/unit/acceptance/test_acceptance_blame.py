@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.helpers.accept_runs import broken, healthy, say
-from tests.unit.helpers.blamed_runs import ALL_NODES, all_waited, judge
-from tests.unit.helpers.nccl_runs import failed_run
+from tests.unit.helpers.nccl_runs import ALL_NODES, all_waited, failed_run, judge
 
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.at_fault import waiting

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from tests.unit.helpers.accept_runs import say
-from tests.unit.helpers.blamed_runs import ALL_NODES, all_waited, judge, named
-from tests.unit.helpers.nccl_runs import GPUS, failed_run
+from tests.unit.helpers.nccl_runs import ALL_NODES, GPUS, all_waited, failed_run, judge, named
 
 from rdmaprov.acceptance.ranks.plan import Task
 

@@ -7,8 +7,17 @@ import tarfile
 
 import pytest
 from tests.unit.helpers.accept_runs import say
-from tests.unit.helpers.blamed_runs import ALL_NODES, all_waited, judge, named
-from tests.unit.helpers.nccl_runs import GPUS, REMOTE_ERROR, abort, completion, failed_run
+from tests.unit.helpers.nccl_runs import (
+    ALL_NODES,
+    GPUS,
+    REMOTE_ERROR,
+    abort,
+    all_waited,
+    completion,
+    failed_run,
+    judge,
+    named,
+)
 
 from rdmaprov.nccl_log.completion import parse_completion
 

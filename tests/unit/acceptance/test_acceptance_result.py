@@ -1,4 +1,4 @@
-"""The gate's parts that ask nothing of the world: sizes, plans, state, results."""
+"""The gate's parts that ask nothing of the world: sizes, plans, state, findings, results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner
-from tests.unit.helpers.accept_runs import broken, change, healthy
+from tests.unit.helpers.accept_runs import broken, change, healthy, say
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import summary
 from rdmaprov.acceptance.at_fault import run as blame
+from rdmaprov.acceptance.at_fault import wrong_sums
 from rdmaprov.acceptance.paths import judge as paths
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.preflight.reach import Rendezvous
@@ -32,8 +33,9 @@ from rdmaprov.cli.accept import accept
 from rdmaprov.cli.accept_run import document
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.finding.finding import Finding
+from rdmaprov.finding.finding import LEVELS, Finding
 from rdmaprov.inventory import load_site
+from rdmaprov.report import of_accept
 from rdmaprov.runs.envelope import Head
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "results.schema.json").read_text())
@@ -239,3 +241,76 @@ def test_a_node_alone_and_nodes_that_are_not_there(tmp_path, monkeypatch):
     jsonschema.validate(found, SCHEMA)
     assert {(f["node"], f["proven"]) for f in found["findings"]} == {("n1", False), ("n2", False)}
     assert "connection refused" in done.output
+
+
+@pytest.mark.parametrize(
+    ("said", "level", "nodes"),
+    [
+        ({}, "", ()),
+        ({"node": "n1"}, "node", ("n1",)),
+        ({"node": "n1", "rail": 2}, "rail", ("n1",)),
+        ({"rail": 2}, "rail", ()),
+        ({"nodes": ("n1", "n2")}, "pair", ("n1", "n2")),
+        ({"nodes": ("n1", "n2"), "rail": 2}, "pair", ("n1", "n2")),
+        ({"nodes": ("n1", "n2"), "level": "leaf"}, "leaf", ("n1", "n2")),
+        ({"node": "n1", "level": "rank"}, "rank", ("n1",)),
+    ],
+)
+def test_a_finding_knows_its_level_and_its_nodes(said, level, nodes):
+    found = Finding("rail.slow", "what", "remedy", **said)
+    assert (found.level, found.nodes) == (level, nodes)
+    assert level in LEVELS
+    assert found.as_data()["level"] == level
+    assert found.as_data()["nodes"] == list(nodes)
+
+
+def test_the_line_of_a_path_names_both_ends():
+    found = Finding("packets.lost", "loses packets", "Check it", rail=3, nodes=("n1", "n2"))
+    assert found.text == "n1, n2 rail 3: loses packets. Check it"
+
+
+def test_the_line_of_a_large_leaf_stays_short():
+    names = tuple(f"n{number}" for number in range(16))
+    found = Finding("part.slow", "is slow", "Check it", level="leaf", nodes=names)
+    assert found.text == "n0, n1, n2, n3 and 12 more: is slow. Check it"
+
+
+def test_a_wrong_sum_names_a_rank():
+    ran = healthy()
+    say(
+        ran,
+        3,
+        "wrong",
+        task=0,
+        group=0,
+        plane="rail 0",
+        dtype="float32",
+        bytes=4096,
+        in_place=True,
+        first=[3, 777, 5.0, 2.0],
+        of=1024,
+    )
+    (found,) = wrong_sums.findings(ran)
+    assert (found.level, found.node) == ("rank", "n3")
+
+
+def test_a_rank_that_failed_is_named_as_a_rank():
+    ran = broken()
+    for rank, error in enumerate(["Connection closed by peer"] * 3 + ["MemoryError: 8 GiB"]):
+        say(ran, rank, "failed", phase="rail 1: sweep", error=error, entered=500)
+    (found,) = blame.findings(ran)
+    assert (found.level, found.nodes) == ("rank", ("n3",))
+
+
+def test_both_ends_of_a_path_count_a_finding():
+    result = GateResult(
+        ("n0", "n1", "n2"), findings=[Finding("rdma.failed", "w", "r", nodes=("n0", "n2"))]
+    )
+    assert [node["findings"] for node in result.nodes_as_data().values()] == [1, 0, 1]
+
+
+def test_the_report_shows_a_path_at_both_ends():
+    result = GateResult(
+        ("n0", "n1", "n2"), findings=[Finding("rdma.failed", "w", "r", nodes=("n0", "n2"))]
+    )
+    assert [each.node for each in of_accept._messages(result.as_data())] == ["n0", "n2"]

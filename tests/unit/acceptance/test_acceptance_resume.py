@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.helpers.gate_sites import made_site
+from tests.unit.helpers.live_ranks import made_site
 
 from rdmaprov.acceptance import stage_report as stages
 from rdmaprov.acceptance.options import Options, parse_duration

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.unit.helpers.gate_sites import GPUS, made_site, slow
-from tests.unit.helpers.live_ranks import RATE_GB_S, FakeRunner
+from tests.unit.helpers.live_ranks import GPUS, RATE_GB_S, FakeRunner, made_site, slow
 
 from rdmaprov.acceptance.gate import Gate, StageRun
 from rdmaprov.acceptance.live import isolate

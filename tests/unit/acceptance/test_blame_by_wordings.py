@@ -13,8 +13,7 @@ from tests.unit.acceptance.test_acceptance_network_errors import (
     in_standard_error,
     in_the_log,
 )
-from tests.unit.helpers.blamed_runs import all_waited, judge, named
-from tests.unit.helpers.nccl_runs import GPUS, completion, failed_run
+from tests.unit.helpers.nccl_runs import GPUS, all_waited, completion, failed_run, judge, named
 from tools.nccl_wordings import BEGIN, END, place_in_page, wordings
 
 from rdmaprov.nccl_log.causes import find_cause

@@ -11,7 +11,7 @@ from tests.madeup.accept import accept
 from tests.madeup.gpus import GPU_FAULTS
 from tests.madeup.shape import usual_shape
 from tests.madeup.trials import judge
-from tests.unit.helpers.gate_sites import made_site
+from tests.unit.helpers.live_ranks import made_site
 
 from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.ranks.events import parse_event

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.unit.helpers import sites
-from tests.unit.helpers.gate_sites import made_site
+from tests.unit.helpers.live_ranks import made_site
 
 from rdmaprov.acceptance.launchers import LAUNCHERS
 from rdmaprov.acceptance.launchers.allocation import allocation_command, gpus_of, step_command

@@ -1,10 +1,11 @@
-"""Paths between GPUs, on made-up fleets: a node, the whole fleet, and a perftest without CUDA."""
+"""Paths between GPUs, from each rail to the others, and the priority of their traffic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pytest
 from tests.madeup.faults import kinds
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.paths import MadeUpPaths
@@ -13,7 +14,10 @@ from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance.paths.plan import PathOptions, plan_paths
 from rdmaprov.acceptance.paths.survey import NodeSurvey
+from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.acceptance.stages.pair_paths import add_gpu_paths, gpu_way, run_paths
+from rdmaprov.acceptance.stages.pairs import add_cross_rail_paths, judge_priorities
+from rdmaprov.perftest.matrix import PathMatrix
 from rdmaprov.perftest.model import PathResult, PathTest
 from rdmaprov.perftest.tool.options import Abilities
 
@@ -101,3 +105,127 @@ def test_the_way_to_gpu_memory_is_what_perftest_can_do():
     surveys = [NodeSurvey("a", {"ib_write_bw": each}) for each in options]
     assert [gpu_way({"n": each}) for each in surveys] == ["dma-buf", "peer memory", ""]
     assert gpu_way(dict(zip("abc", surveys, strict=True))) == "dma-buf and peer memory"
+
+
+class Recorded:
+    """Tests of a measurer, and which rails they joined."""
+
+    def __init__(self, measurer, broken: bool = False) -> None:
+        self.measurer, self.broken = measurer, broken
+        self.ways: set[tuple[int, int]] = set()
+
+    def measure(self, tests: Sequence[PathTest]) -> Mapping[PathTest, PathResult]:
+        self.ways |= {(test.sender.rail, test.receiver.rail) for test in tests}
+        found: Mapping[PathTest, PathResult] = self.measurer.measure(tests)
+        if self.broken:
+            return {test: PathResult(test, error="no-path") for test in tests}
+        return found
+
+
+def run_cross(name="", rails=4, broken=False, known=()):
+    shape = FleetShape(8, gpus=4, rails=rails, per_leaf=4)
+    fleet = MadeUpFleet(shape, KINDS.get(name))
+    measurer = Recorded(MadeUpPaths(fleet), broken)
+    plan = plan_paths(site_nodes(shape), PathOptions())
+    stage = StageReport("pairs", "paths", findings=list(known))
+    add_cross_rail_paths(stage, PathMatrix(plan.leaf_of), plan, measurer, 1 << 20)
+    return fleet, stage, measurer.ways
+
+
+def test_each_rail_meets_each_other_one():
+    _, stage, ways = run_cross()
+    assert ways == {(one, other) for one in range(4) for other in range(4) if one != other}
+    assert (stage.state, stage.notes) == ("passed", [])
+    assert stage.said == "paths; 96 paths between rails"
+
+
+def test_two_rails_meet_in_three_rounds():
+    _, stage, ways = run_cross(rails=2)
+    assert ways == {(0, 1), (1, 0)}
+    assert stage.said == "paths; 48 paths between rails"
+
+
+def test_a_rail_that_is_slow_is_named():
+    fleet, stage, _ = run_cross("half-slot")
+    [truth] = fleet.truths
+    named = [(each.level, each.nodes, each.rail) for each in stage.findings]
+    assert named == [("rail", (fleet.shape.names[truth.nodes[0]],), truth.rail)]
+
+
+def test_rails_that_are_separate_networks_are_no_fault():
+    _, stage, _ = run_cross(broken=True)
+    assert stage.findings == []
+    (note,) = stage.notes
+    assert note.endswith(
+        " paths from one rail to another carry nothing: the rails are separate networks"
+    )
+
+
+def test_a_fleet_of_one_rail_has_none():
+    _, stage, ways = run_cross(rails=1)
+    assert ways == set()
+    assert stage.notes == ["paths between rails: there is one rail"]
+
+
+FOUR = site_nodes(FleetShape(4, gpus=2, rails=2, per_leaf=2))
+NAMES = [node.name for node in FOUR]
+GB = 10**9
+
+
+def read(counts, seconds=0.0):
+    """Return what the reader says of a node whose rails have these counters."""
+    rails = [{"counters": {f"ethtool.{name}": n for name, n in own.items()}} for own in counts]
+    return {"time": seconds, "rails": rails, "others": {}}
+
+
+def judged(changes=None, kinds=("tx_prio{}_bytes", "rx_prio{}_bytes")):
+    """Return what is found if all traffic has priority 3, but for changes by node and rail."""
+    before, after = {}, {}
+    for name in NAMES:
+        names = [kind.format(number) for kind in kinds for number in (0, 3)]
+        own = [dict.fromkeys(names, 5) for _ in range(2)]
+        before[name] = read(own)
+        grown = [{**each, **{n: 5 + GB for n in names if "prio3" in n}} for each in own]
+        for (node, rail), more in (changes or {}).items():
+            if node == name:
+                grown[rail].update(more)
+        after[name] = read(grown, 9.0)
+    return judge_priorities(FOUR, before, after)
+
+
+def test_traffic_of_the_right_priority_is_silent():
+    assert judged() == ([], [])
+
+
+def test_a_sender_of_another_priority_is_named_and_its_receivers_are_not():
+    wrong = {"tx_prio0_bytes": GB, "tx_prio3_bytes": 5}
+    half = {"rx_prio0_bytes": GB, "rx_prio3_bytes": GB}
+    findings, _ = judged({(NAMES[1], 1): wrong, (NAMES[0], 1): half, (NAMES[2], 1): half})
+    assert [(each.node, each.rail, each.proven) for each in findings] == [(NAMES[1], 1, True)]
+    assert "0 % of the bytes had priority 3" in findings[0].what
+
+
+def test_a_receiver_is_named_where_all_senders_are_right():
+    findings, _ = judged({(NAMES[2], 0): {"rx_prio0_bytes": GB, "rx_prio3_bytes": 5}})
+    assert [(each.node, each.rail, each.proven) for each in findings] == [(NAMES[2], 0, True)]
+    assert "0 % of the bytes that it received had priority 3" in findings[0].what
+    assert "all senders sent 3" in findings[0].what
+
+
+def test_a_few_bytes_of_others_are_no_evidence():
+    assert judged({(NAMES[2], 0): {"rx_prio0_bytes": 1 << 20, "rx_prio3_bytes": 5}})[0] == []
+
+
+@pytest.mark.parametrize("kinds", [(), ("rx_prio{}_bytes",)])
+def test_rails_without_counters_are_not_verified(kinds):
+    findings, notes = judged(kinds=kinds)
+    assert findings == []
+    assert notes == [
+        "priority of the paths of 8 rails not verified: the driver has no tx_prioN_bytes "
+        "(ethtool -S)"
+    ]
+
+
+def test_a_node_that_does_not_answer_afterwards_is_left_out():
+    before = {name: read([{"tx_prio3_bytes": 0}] * 2) for name in NAMES}
+    assert judge_priorities(FOUR, before, {}) == ([], [])

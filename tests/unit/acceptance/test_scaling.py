@@ -13,8 +13,7 @@ from tests.madeup.accept import accept
 from tests.madeup.faults import kinds
 from tests.madeup.shape import usual_shape
 from tests.report import gate_runs, runs
-from tests.unit.helpers.gate_sites import made_site, slow
-from tests.unit.helpers.live_ranks import FakeRunner
+from tests.unit.helpers.live_ranks import FakeRunner, made_site, slow
 
 from rdmaprov.acceptance.stage_report import parse_stages, stage_from, stage_to_keep
 from rdmaprov.acceptance.stages import scaling_view

@@ -1,18 +1,26 @@
-"""Training steps: what is asked of ranks, what follows from what they report."""
+"""Training steps: what is asked of ranks, what follows from it, and who is at fault."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import jsonschema
 import pytest
 import yaml
-from tests.unit.helpers.gate_sites import made_site
-from tests.unit.helpers.training_stages import AT, ROOT
+from bench.training import last_line, row
+from tests.madeup.accept import accept
+from tests.madeup.shape import usual_shape
+from tests.madeup.training_faults import training_kinds
+from tests.madeup.training_trials import judge
+from tests.unit.helpers.live_ranks import made_site
+from tests.unit.helpers.training_stages import AT, ROOT, STAGES, of_gloo, stage
 
 from rdmaprov.acceptance.ranks import events as rank_events
 from rdmaprov.acceptance.ranks.events import parse_event
 from rdmaprov.acceptance.ranks.jobs import node_counts
-from rdmaprov.acceptance.stage_report import parse_stages
+from rdmaprov.acceptance.stage_report import parse_stages, stage_from, stage_to_keep
+from rdmaprov.acceptance.training.at_fault import node_findings, slow_groups
 from rdmaprov.acceptance.training.plan import (
     CPU_MODEL,
     GPU_MODELS,
@@ -20,9 +28,10 @@ from rdmaprov.acceptance.training.plan import (
     choose_model,
     training_plan,
 )
-from rdmaprov.acceptance.training.scaling import communication_us, message_us
+from rdmaprov.acceptance.training.scaling import communication_us, knees, message_us, scale_points
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.inventory.schema import load_shipped
+from rdmaprov.report import training as pages
 from rdmaprov.sizing.model import Spread
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.traffic import flows
@@ -166,3 +175,165 @@ def test_a_healthy_fabric_keeps_more_than_the_floor(model, strategy, nodes):
     spread = Spread(8 * nodes, 8, 8, strategy)
     need = StepNeed(tuple(flows(model.trained, spread)), spread, seconds, 400)
     assert 1 - need.exposed_share(1) > LEAST_EFFICIENCY + 0.03
+
+
+SCHEMA = json.loads((ROOT / "docs/results.schema.json").read_text(encoding="utf-8"))
+
+
+def training_schema():
+    return {**SCHEMA["$defs"]["accepted"]["properties"]["training"], "$defs": SCHEMA["$defs"]}
+
+
+def test_cpus_have_numbers_and_no_floor(tmp_path):
+    times, site = of_gloo(tmp_path)
+    report = stage(times, site)
+    assert (report.state, report.findings) == ("passed", [])
+    assert any("no floor" in note for note in report.notes)
+    jsonschema.validate(report.detail, training_schema())
+    assert report.detail["least_efficiency"] is None
+    assert stage_from(json.loads(json.dumps(stage_to_keep(report)))).detail == report.detail
+
+
+@pytest.mark.parametrize(("line", "least"), [("", 0.9), ("0.95", 0.95), ("0", None)])
+def test_site_sets_its_own_efficiency(tmp_path, line, least):
+    extra = f"fabric_training_efficiency: {line}\n" if line else ""
+    times, _ = of_gloo(tmp_path / "ranks")
+    report = stage(times, replace(made_site(tmp_path / "own", 4, extra=extra), backend="nccl"))
+    assert report.detail["least_efficiency"] == least
+
+
+def test_ranks_that_report_no_step_leave_it_unknown(tmp_path):
+    times, site = of_gloo(tmp_path)
+    times.ran.events[:] = [e for e in times.ran.events if e["event"] != "step" or e["rank"]]
+    report = stage(times, site)
+    assert report.state == "unknown"
+    assert "not verified" in report.findings[0].what
+
+
+def test_a_torch_without_fsdp2_is_said_and_ddp_counts(tmp_path):
+    times, site = of_gloo(tmp_path)
+    fsdp = {task.number for task in times.plan.tasks("train", strategy="fsdp")}
+    lacks = {"what": "fully_shard"}
+    times.ran.events[:] = [
+        {**{k: e[k] for k in AT}, "event": "lacks", **lacks}
+        if e["event"] == "step" and e["task"] in fsdp
+        else e
+        for e in times.ran.events
+    ]
+    report = stage(times, site)
+    assert report.state == "passed"
+    assert any("DDP alone" in note for note in report.notes)
+    assert {point["strategy"] for point in report.detail["points"]} == {"ddp"}
+
+
+@pytest.fixture(scope="module")
+def healthy():
+    return accept(usual_shape(4), None, 1, stages=STAGES)
+
+
+def test_a_healthy_fleet_has_no_finding_and_its_numbers_are_its_own(healthy):
+    assert healthy.result.findings == []
+    trial = judge(None, healthy)
+    assert (trial.efficiency, trial.knee, trial.named) == (True, True, True)
+    assert "100% | 100% | 100%" in row(None, [trial])
+    assert last_line([trial]).startswith("1 fleets: efficiency 1.000")
+    jsonschema.validate(
+        json.loads(json.dumps(healthy.result.details["training"])), training_schema()
+    )
+
+
+def test_the_page_has_tokens_and_a_breakdown_as_tables(healthy):
+    data = {"training": json.loads(json.dumps(healthy.result.details["training"]))}
+    curve, steps = pages.plots(data)
+    assert "The floor is 90 %" in curve.note
+    assert [cells[0] for cells in curve.table.rows] == ["1", "1", "2", "2", "4", "4"]
+    assert steps.table.head[:6] == ("nodes", "strategy", "data", "forward", "backward", "optimizer")
+    assert all(cell.endswith(" ms") for cell in steps.table.rows[-1][2:])
+    assert list(pages.plots({})) == []
+
+
+def test_rails_of_gloo_are_told_apart_on_the_page(tmp_path):
+    times, site = of_gloo(tmp_path)
+    curve, _ = pages.plots({"training": stage(times, site).detail})
+    assert {cells[1] for cells in curve.table.rows} >= {"DDP, rail 0", "DDP, rail 1"}
+    assert "no floor" in curve.note
+
+
+KINDS = {kind.name: kind for kind in training_kinds()}
+
+
+def test_alike_nodes_are_not_named(tmp_path):
+    times, _ = of_gloo(tmp_path)
+    assert node_findings(times) == []
+    assert slow_groups(times) == []
+    points = scale_points(times)
+    assert {point.efficiency for point in points if point.nodes == 1} == {1.0}
+    last = points[-1]
+    assert last.exposed_us == pytest.approx(50_000)
+    assert last.efficiency == pytest.approx(100_050 / 150_050)
+    assert [point.nodes for point in knees(points, 0.9)] == [2, 2, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("slow", "level", "says"),
+    [
+        ({"cpu": {2: 5.0}}, "node", "its CPU alone: 2 GFLOP/s"),
+        ({"gemm": {2: 5.0}}, "rank", "had a processor for 20 % of the time"),
+        ({"step": {2: 5.0}}, "node", "its process is late"),
+        ({"data": {2: 60_000.0}}, "node", "the loader is late"),
+    ],
+    ids=["slow CPU", "CPU limit", "late process", "slow data"],
+)
+def test_a_slow_part_of_a_node_is_named_by_its_own_evidence(tmp_path, slow, level, says):
+    times, _ = of_gloo(tmp_path, **slow)
+    found = node_findings(times)
+    assert [(each.node, each.level) for each in found] == [("n3", level)]
+    assert says in found[0].what
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_of_a_few_nodes_the_slower_one_is_named(tmp_path, count):
+    times, _ = of_gloo(tmp_path, count, cpu={1: 5.0})
+    assert [each.node for each in node_findings(times)] == ["n2"]
+
+
+def test_twofold_differences_of_cpus_accuse_nobody(tmp_path):
+    times, _ = of_gloo(tmp_path, gemm={0: 2.0}, cpu={1: 2.0}, step={2: 2.0})
+    assert node_findings(times) == []
+
+
+def test_what_most_ranks_show_accuses_nobody(tmp_path):
+    times, _ = of_gloo(tmp_path, step={0: 0.2}, cpu={1: 0.2})
+    assert node_findings(times) == []
+
+
+def test_data_that_are_late_everywhere_are_of_the_fleet(tmp_path):
+    times, _ = of_gloo(tmp_path, data=dict.fromkeys(range(4), 60_000.0))
+    assert [(each.level, each.nodes) for each in node_findings(times)] == [("fleet", ())]
+
+
+def test_a_rail_that_is_slow_with_all_nodes_is_seen(tmp_path):
+    times, _ = of_gloo(tmp_path, message={"rail 1": 9.0})
+    assert any(each.startswith("rail 1: all nodes reach") for each in slow_groups(times))
+
+
+def test_of_two_nodes_the_one_that_sends_slowly_on_a_rail_is_named(tmp_path):
+    times, site = of_gloo(tmp_path, 2, message={"rail 1": 9.0})
+    report = stage(times, site)
+    assert [(each.node, each.rail) for each in report.findings] == [("n2", 1)]
+
+
+@pytest.mark.parametrize("name", ["hot-gpu", "slow-gpu", "slow-launch", "slow-data", "slow-rail"])
+def test_a_fault_that_touches_training_is_named(name):
+    one_leaf = replace(usual_shape(4), per_leaf=4)
+    trial = judge(KINDS[name], accept(one_leaf, KINDS[name], 3, stages=STAGES))
+    assert (trial.efficiency, trial.knee, trial.named, trial.false) == (True, True, True, 0)
+
+
+def test_a_wrong_name_does_not_count():
+    other = accept(usual_shape(4), KINDS["hot-gpu"], 3, stages=STAGES)
+    found = [finding for finding in other.result.findings if finding.nodes]
+    name = next(n for n in other.fleet.shape.names if n != found[0].node)
+    other.result.findings[:] = [replace(found[0], node=name, nodes=())]
+    trial = judge(KINDS["hot-gpu"], other)
+    assert (trial.named, trial.false) == (False, 1)

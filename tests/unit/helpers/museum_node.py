@@ -13,7 +13,7 @@ from pathlib import Path
 from plugins.module_utils.machine import CommandFailed
 from testinfra.host import Host
 from tests.roles.fake import FakeMachine
-from tests.unit.helpers import museum_trees
+from tests.unit.helpers import museum_hardware
 from tests.unit.helpers.museum import Command, Museum
 from tests.unit.helpers.museum_hardware import Hardware, full
 from tests.unit.helpers.museum_outputs import PROGRAMS, ethtool
@@ -234,13 +234,13 @@ class MuseumNode:
         """Take what an output shows of the hardware."""
         program, options = command.argv[0].rpartition("/")[2], set(command.argv[1:])
         if command.stdout.lstrip().startswith("<system"):
-            museum_trees.nccl_topology(self.hardware, command.stdout)
+            museum_hardware.nccl_topology(self.hardware, command.stdout)
         elif "gpu-nic-rail-mapping" in program:
-            museum_trees.rail_mapping(self.hardware, command.stdout, command.argv)
+            museum_hardware.rail_mapping(self.hardware, command.stdout, command.argv)
         elif program == "lspci" and options & {"-tv", "-t", "-tvnn"}:
-            museum_trees.lspci_tree(self.hardware, command.stdout)
+            museum_hardware.lspci_tree(self.hardware, command.stdout)
         elif program == "lspci" and options & {"-PP", "-P"}:
-            museum_trees.lspci_paths(self.hardware, command.stdout)
+            museum_hardware.lspci_paths(self.hardware, command.stdout)
         elif program in PROGRAMS:
             PROGRAMS[program](self.hardware, command.stdout)
         elif program == "ethtool" and "-i" in options:

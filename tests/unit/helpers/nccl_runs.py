@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from tests.unit.helpers.accept_runs import job, say
 
+from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.ranks.plan import JobPlane
 from rdmaprov.acceptance.ranks.rail_map import Place, RailMap
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
+from rdmaprov.finding.finding import Finding
 
 GPUS = 8
 WATCHDOG = (
@@ -80,3 +82,21 @@ def places(nodes: int, rails: int = GPUS, per_leaf: int = 0) -> RailMap:
     counts = {f"n{n}": rails for n in range(nodes)}
     leaves = {f"n{n}": f"leaf{n // per_leaf}" for n in range(nodes)} if per_leaf else {}
     return RailMap(addresses, hcas, counts, leaves)
+
+
+ALL_NODES = 8
+
+
+def judge(ran, per_leaf=0, rails=GPUS):
+    return blame.findings(ran, places(len(ran.nodes), rails, per_leaf))
+
+
+def named(found: list[Finding]):
+    return {(each.level, each.nodes, each.rail) for each in found}
+
+
+def all_waited(ran, *others):
+    """Let torch's watchdog end a rank of each node that did not say anything else."""
+    for index, (name, node) in enumerate(ran.nodes.items()):
+        if name not in others and not (node.errors or node.ended):
+            time_out(node, index * GPUS)

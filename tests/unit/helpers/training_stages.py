@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.unit.helpers.gate_sites import made_site
+from tests.unit.helpers.live_ranks import made_site
 
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun

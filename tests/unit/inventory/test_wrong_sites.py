@@ -1,4 +1,4 @@
-"""Each wrong site is refused, with the line that is wrong and what to write."""
+"""Each wrong site is refused, with the line that is wrong and what to write; and notes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from tests.unit.helpers import sites
 from tests.unit.helpers.sites import Wrong, raw_spec
 
 from rdmaprov import contract
+from rdmaprov.cli.check import controller_note
 from rdmaprov.contract.qos import NOTES
-from rdmaprov.inventory import Fleet, load_site, schema
-from rdmaprov.problem import Problem
+from rdmaprov.contract.subnet import _hosts
+from rdmaprov.inventory import Fleet, Node, load_site, schema
+from rdmaprov.problem import Position, Problem
 
 CASES = sites.wrong_sites()
 CONTROLLER = Path(schema.__file__).with_name("scheduler_variables.yml")
@@ -115,3 +117,41 @@ def test_rule_ids_are_unique():
 
 def test_table_is_long_enough():
     assert len({case.id for case in CASES}) == len(CASES) >= 60
+
+
+def test_small_neighbor_table_of_the_controller_is_noted(tmp_path):
+    path = tmp_path / "proc/sys/net/ipv4/neigh/default/gc_thresh3"
+    assert controller_note(2000, tmp_path) == ""  # not Linux, or a namespace
+    path.parent.mkdir(parents=True)
+    path.write_text("1024\n")
+    assert controller_note(512, tmp_path) == ""
+    said = controller_note(2000, tmp_path)
+    assert "holds 1024 entries" in said
+    assert said.endswith("sysctl -w net/ipv4/neigh/default/gc_thresh3=8000")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "refused"),
+    [
+        ("5.4.0-150-generic", True),
+        ("5.12.0", False),
+        ("5.14.0-503.el9_5.x86_64", False),
+        ("4.18.0-553.el8_10.x86_64", False),
+    ],
+)
+def test_number_of_red_hats_kernels_does_not_tell(tmp_path: Path, kernel: str, refused: bool):
+    more = f"peermem_kernel_version: {kernel}\npeermem_mode: dmabuf\n"
+    site = {**sites.GOOD, "group_vars/all.yml": sites.GOOD["group_vars/all.yml"] + more}
+    problems = contract.problems(load_site(sites.write(tmp_path / "site", site)))
+    assert ("peermem.dmabuf" in {problem.rule for problem in problems}) is refused
+
+
+NAMES = [f"ib{number:02}" for number in (7, 3, 5, 1, 6, 2, 4)]
+
+
+def test_hosts_that_are_listed_twice_are_named_in_the_order_of_the_list():
+    values = {"subnet_manager_hosts": [*NAMES, *NAMES]}
+    node = Node("ib01", (), values, (), frozenset(), (), lambda *_: Position("site"))
+    assert [found.message for found in _hosts(node)] == [
+        f"{name} is listed 2 times" for name in NAMES
+    ]

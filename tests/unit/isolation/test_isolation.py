@@ -1,4 +1,4 @@
-"""Who is at fault: found in few rounds, and nobody accused who is not."""
+"""Who is at fault, always or at times or by a wrong leaf: found in few rounds, nobody accused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.madeup.isolation import World, leaves, names, solve, subject
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.isolation.locate import FleetSearch, locate
 from rdmaprov.isolation.meetings import pair_key, round_robin
+from rdmaprov.isolation.placement import misplaced, placement_rounds
 
 
 def found(count, **what):
@@ -178,3 +179,134 @@ def test_round_robin_meets_all_pairs_once(count):
 
 def test_round_robin_of_one_has_no_round():
     assert list(round_robin(["a"])) == []
+
+
+def test_a_hang_is_told_and_is_not_repeated():
+    seen: list[int] = []
+    world = World(nodes={"n5": 0.0}, noise=0.01)
+
+    def measure(pairs):
+        seen.append(sum("n5" in pair for pair in pairs))
+        return world.measure(pairs)
+
+    [part] = locate(FleetSearch(names(16), measure)).faulty_parts
+    assert (part.nodes, part.hang) == (("n5",), True)
+    assert sum(seen) <= 20  # none of the 15 pairs twice
+
+
+def at_times(world, node, duty, seed):
+    """Return a measurement of a world in which a node is slow in this share of the rounds."""
+    chance = random.Random(seed)
+
+    def measure(pairs):
+        is_slow = chance.random() < duty
+        return {
+            pair: rate * (0.5 if is_slow and node in pair else 1)
+            for pair, rate in world.measure(pairs).items()
+        }
+
+    return measure
+
+
+@pytest.mark.parametrize(("count", "size"), [(9, 9), (16, 4), (64, 16)])
+def test_a_node_that_is_slow_at_times_is_named(count, size):
+    named = 0
+    for seed in range(20):
+        leaf_of, node = leaves(count, size), f"n{seed * 7 % count}"
+        world = World(noise=0.01, leaf_of=leaf_of, seed=seed)
+        search = FleetSearch(names(count), at_times(world, node, 0.35, seed), leaf_of)
+        parts = locate(search).faulty_parts
+        assert all(node in part.nodes for part in parts), parts
+        assert not any(part.proven for part in parts if part.nodes != (node,))
+        named += any(part.nodes == (node,) for part in parts)
+    assert named >= 19
+
+
+def test_a_node_that_hangs_at_times_is_named_with_its_hang():
+    count = 0
+
+    def measure(pairs):
+        nonlocal count
+        count += 1
+        return {pair: 0.0 if count % 3 == 0 and "n5" in pair else 400.0 for pair in pairs}
+
+    [part] = locate(FleetSearch(names(8), measure)).faulty_parts
+    assert (part.kind, part.nodes, part.hang) == ("node", ("n5",), True)
+
+
+def test_a_path_that_is_slow_at_times_accuses_neither_node():
+    for seed in range(20):
+        chance, bad = random.Random(seed), pair_key("n2", "n6")
+
+        def measure(pairs, chance=chance, bad=bad):
+            slow = chance.random() < 0.5
+            return {pair: 200.0 if slow and pair_key(*pair) == bad else 400.0 for pair in pairs}
+
+        parts = locate(FleetSearch(names(16), measure)).faulty_parts
+        assert all(set(part.nodes) == set(bad) for part in parts), parts
+
+
+NEAR_US, FAR_US = 9.0, 10.5
+
+
+def latencies(stated, really, *, noise=0.01, seed=0, slow=()):
+    """Return what the rounds measure in a fabric in which nodes are really under some leaves."""
+    chance = random.Random(seed)
+    return {
+        (one, other): (NEAR_US if really[one] == really[other] else FAR_US) * chance.gauss(1, noise)
+        + sum(slow[node] for node in (one, other) if node in slow)
+        for pairs in placement_rounds(stated)
+        for one, other in pairs
+    }
+
+
+@pytest.mark.parametrize(("count", "size"), [(12, 3), (16, 4), (64, 16), (512, 32)])
+def test_a_node_under_another_leaf_is_named(count, size):
+    stated = leaves(count, size)
+    for number in (0, count // 2, count - 1):
+        node = f"n{number}"
+        other = next(leaf for leaf in stated.values() if leaf != stated[node])
+        [part] = misplaced(latencies(stated, {**stated, node: other}), stated)
+        assert (part.kind, part.nodes, part.proven) == ("node", (node,), False)
+        assert f"not under {stated[node]} as the site says" in part.why
+        assert "lldpctl" in part.remedy
+
+
+def test_of_cables_as_stated_nobody_is_named():
+    stated = leaves(64, 16)
+    for seed in range(200):
+        assert misplaced(latencies(stated, stated, seed=seed), stated) == []
+
+
+@pytest.mark.parametrize("us", [1.5, 3.0, 300.0])
+def test_a_node_that_is_slow_wherever_it_is_is_not_misplaced(us):
+    stated = leaves(64, 16)
+    assert misplaced(latencies(stated, stated, slow={"n9": us}), stated) == []
+
+
+def test_where_latencies_scatter_they_say_nothing():
+    stated = leaves(64, 16)
+    assert misplaced(latencies(stated, {**stated, "n9": "leaf3"}, noise=0.05), stated) == []
+
+
+def test_leaves_that_mean_something_else_accuse_nobody():
+    stated, racks = leaves(64, 16), {f"n{number}": str(number % 8) for number in range(64)}
+    assert misplaced(latencies(stated, racks), stated) == []
+
+
+def test_pairs_that_were_not_measured_are_no_evidence():
+    stated = leaves(16, 4)
+    assert misplaced({}, stated) == []
+    assert misplaced(dict.fromkeys(latencies(stated, stated), 0.0), stated) == []
+
+
+@pytest.mark.parametrize("stated", [{}, leaves(16, 16), leaves(16, 2), dict.fromkeys(names(9), "")])
+def test_a_site_whose_leaves_say_nothing_costs_no_round(stated):
+    assert list(placement_rounds(stated)) == []
+
+
+def test_a_round_has_each_node_once():
+    for pairs in placement_rounds(leaves(50, 7)):
+        nodes = [node for pair in pairs for node in pair]
+        assert nodes
+        assert len(nodes) == len(set(nodes))

@@ -1,7 +1,8 @@
-"""Files of the controller: whole, nobody else's, and never through what a stranger planted."""
+"""Files of the controller and of runs: whole, nobody else's, with nothing a terminal obeys."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -11,9 +12,13 @@ import pytest
 
 from rdmaprov.boundary import OddAnswer, parse_file
 from rdmaprov.errors import UsageError
+from rdmaprov.history import read_run
+from rdmaprov.problem import visible
+from rdmaprov.report import write
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.files import read_whole, require_own, write_whole
 from rdmaprov.runs.masks import Mask
+from rdmaprov.runs.results import VERBS
 
 WRITERS = 4
 
@@ -106,3 +111,38 @@ def test_json_of_a_stranger_has_limits(text: bytes, why: str):
 
 def test_texts_of_json_are_one_part_each():
     assert parse_file(b'["' + b"[{," * 2_000 + b'"]', 2) == ["[{," * 2_000]
+
+
+SAID = "\x1b[2J \x9b31m \u202egnp.exe \x7f \u2028 \ud800 ü"
+
+
+def obeyed(text):
+    return visible(text, lambda _: "!") != text
+
+
+def test_results_are_the_same_with_escapes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with RunDirectory("validate", Mask([])) as directory:
+        text = directory.write_results({"said": SAID})
+    kept = (directory.path / "results.json").read_text()
+    assert not obeyed(kept)
+    assert not obeyed(text)
+    assert "ü" in kept
+    assert json.loads(kept) == {"said": SAID}
+
+
+def test_errors_of_ranks_are_kept_with_escapes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with RunDirectory("accept", Mask([])) as directory:
+        path = directory.keep_log("n1.err", f"one\n\t{SAID}\n")
+    assert path is not None
+    assert not obeyed(path.read_text())
+    assert path.read_text().startswith("one\n\t\\x1b[2J")
+
+
+def test_lines_stay_lines():
+    assert visible("a\n\tb") == "a\n\tb"
+
+
+def test_each_reader_knows_each_verb_that_keeps_a_run():
+    assert set(write._VIEWS) == set(read_run._VERBS) == set(VERBS)

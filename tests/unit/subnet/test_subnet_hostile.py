@@ -1,4 +1,4 @@
-"""The texts of a subnet as a stranger could write them: garbled, cut, with endless numbers."""
+"""The texts of a subnet as a stranger could write them: garbled, cut early, endless numbers."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ def test_a_number_of_5000_digits_is_no_number(tmp_path, name):
     for found in numbers[:: max(1, len(numbers) // 40)]:
         texts.write(name, whole[: found.start()] + "9" * 5000 + whole[found.end() :])
         assert "9" * 30 not in "".join(problem.what for problem in texts.judge().problems)
+
+
+@pytest.mark.parametrize("name", [DISCOVERY, TABLES, STATES, "perfquery/ports.txt"])
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_text_without_its_last_lines_is_not_verified(tmp_path, name, share):
+    texts = Texts(tmp_path)
+    lines = texts.read(name).splitlines(keepends=True)
+    texts.write(name, "".join(lines[: int(len(lines) * share)]))
+    assessment = texts.judge()
+    assert assessment.verdict != SubnetVerdict.HEALTHY
+    assert any(name in each.what for each in assessment.problems), assessment.problems

@@ -1,12 +1,14 @@
-"""Hosts with one HCA on a wrong leaf are found where hosts are cabled in the order of names."""
+"""Hosts with one HCA on a wrong leaf are found, and those of a leaf that is off are named."""
 
 from __future__ import annotations
 
 import pytest
+from tests.unit.helpers.subnet_texts import Texts
 
 from rdmaprov.subnet.check_cables import order_problems
 from rdmaprov.subnet.fabric import build
 from rdmaprov.subnet.model import Cable, Discovery, Kind, PortEnd
+from rdmaprov.subnet.problem import word
 
 
 def fabric(leaf_of, hosts=24):
@@ -40,3 +42,10 @@ def test_regular_orders_have_no_problem(leaf_of):
 
 def test_few_hosts_show_no_order():
     assert list(order_problems(fabric(lambda number: int(number == 3), hosts=6))) == []
+
+
+def test_hosts_of_a_leaf_that_is_off_are_named(tmp_path):
+    texts = Texts(tmp_path)
+    texts.gone("leaf-p1-r1", *(f"node{number:03d} mlx5_1" for number in range(1, 9)))
+    named = {each.part for each in texts.judge().problems if word(each) == "missing"}
+    assert {f"node{number:03d} mlx5_1" for number in range(1, 9)} <= named

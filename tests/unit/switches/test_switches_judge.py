@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.helpers.switch_answers import SavedAnswers, sentences
-from tests.unit.helpers.switch_judgements import NOTE, UNKNOWN, WRONG, right_switch
+from tests.unit.helpers.switch_answers import (
+    NOTE,
+    UNKNOWN,
+    WRONG,
+    SavedAnswers,
+    right_switch,
+    sentences,
+)
 
 from rdmaprov.switches.judge import SwitchVerdict
 from rdmaprov.switches.model import SwitchFact

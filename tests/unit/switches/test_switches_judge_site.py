@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.helpers.switch_answers import SavedAnswers, sentences
-from tests.unit.helpers.switch_judgements import NOTE, WRONG, right_switch
+from tests.unit.helpers.switch_answers import NOTE, WRONG, SavedAnswers, right_switch, sentences
 
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import load_site
