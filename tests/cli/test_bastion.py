@@ -47,8 +47,7 @@ def test_no_node_is_lost_though_logins_are_dropped(tmp_path, verb):
 
 
 def test_nodes_that_are_dead_or_hang_are_named_and_no_other(tmp_path):
-    variables = {"ansible_ssh_timeout": 20}
-    with Bastion(tmp_path, 16, dead=3, hung=2, variables=variables) as bastion:
+    with Bastion(tmp_path, 16, dead=3, hung=2, variables={"ansible_ssh_timeout": 20}) as bastion:
         said = said_by(bastion, "validate")
     assert "16 passed, 5 unreachable (n[017-021])" in said, said
 
@@ -68,8 +67,7 @@ def test_no_node_of_128_is_lost_in_many_runs(tmp_path, verb, runs):
 @pytest.mark.long
 @pytest.mark.parametrize("verb", VERBS)
 def test_five_bad_nodes_of_128_are_named_and_no_other(tmp_path, verb):
-    variables = {"ansible_ssh_timeout": 20}
-    with Bastion(tmp_path, 123, dead=3, hung=2, variables=variables) as bastion:
+    with Bastion(tmp_path, 123, dead=3, hung=2, variables={"ansible_ssh_timeout": 20}) as bastion:
         said = said_by(bastion, verb)
     for name in Path(tmp_path, "site/hosts.yml").read_text().split('"')[3::2]:
         assert name not in said or name in bastion.bad

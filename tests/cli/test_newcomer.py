@@ -167,8 +167,7 @@ def test_no_disk_space_for_a_run(full, tmp_path):
     sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": CLOSED})
     _, mounted = full
     fill = ["sh", "-c", 'dd if=/dev/zero of=filler bs=1k count=60 status=none && exec "$@"', "sh"]
-    words = rdmaprov("plan", tmp_path / "site")
-    code, error, hint = told_by([*mounted, *fill, *words], tmp_path)
+    code, error, hint = told_by([*mounted, *fill, *rdmaprov("plan", tmp_path / "site")], tmp_path)
     assert code == ExitCode.UNKNOWN
     assert error.startswith("cannot write runs/")
     assert error.endswith(": No space left on device")

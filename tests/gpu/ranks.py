@@ -140,5 +140,4 @@ class Ranks:
 
 def task(number: int, count: int, collective: str = "all_reduce", **more) -> Task:
     """Return a task of all ranks."""
-    everyone = (tuple(range(count)),)
-    return Task(number, "fleet", PLANE, everyone, collective, **more)
+    return Task(number, "fleet", PLANE, (tuple(range(count)),), collective, **more)

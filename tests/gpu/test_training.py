@@ -24,13 +24,8 @@ print(sum(each.numel() for each in Transformer(sizes, "cpu").parameters()))
 _REPEAT = (3, 5, 0.5)
 
 
-def model_of(backend):
-    """Return a model of which two ranks share one GPU's memory."""
-    return CPU_MODEL if backend == "gloo" else GPU_MODELS[-1]
-
-
 def test_ranks_train_alone_and_together(ranks):
-    work = model_of(ranks.backend).as_work
+    work = (CPU_MODEL if ranks.backend == "gloo" else GPU_MODELS[-1]).as_work
     tasks = [Task(0, "training", PLANE, ((0, 1),), "gemm", work=work(""))]
     for groups in (((0,), (1,)), ((0, 1),)):
         tasks += [

@@ -112,8 +112,7 @@ def test_healthy_nodes_pass_each_stage(gate):
     code, said = gate.run(stages="host,pairs,groups")
     assert code == 4, said
     assert "not accepted: the stage fleet was not selected" in said
-    states = {stage["name"]: stage["state"] for stage in gate.results["stages"]}
-    assert states == {
+    assert {stage["name"]: stage["state"] for stage in gate.results["stages"]} == {
         "state": "passed",
         "preflight": "passed",
         "host": "passed",

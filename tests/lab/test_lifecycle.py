@@ -110,8 +110,7 @@ def test_port_taken_meanwhile_is_replaced(lab):
     assert f"port {port} is in use by another program" in done.stderr
     assert lab.nodes()["node1"]["port"] != port
     assert lab.must("ssh", "node1", "--", "hostname") == "node1\n"
-    site = Path(json.loads(lab.must("status", "--json"))["site"])
-    hosts = (site / "hosts.yml").read_text()
+    hosts = (Path(json.loads(lab.must("status", "--json"))["site"]) / "hosts.yml").read_text()
     assert str(lab.nodes()["node1"]["port"]) in hosts
     assert str(port) not in hosts
 

@@ -45,8 +45,7 @@ def measure(fleet, *words):
     code, said = fleet.run("accept", "--ignore-validate", *words, "--sizes", "16K:64K")
     results = fleet.results()
     assert leftovers_of_accept(fleet.lab, FOUR) == [""] * len(FOUR)
-    stages = {stage["name"]: stage for stage in results["stages"]}
-    return code, said, stages, results
+    return code, said, {stage["name"]: stage for stage in results["stages"]}, results
 
 
 def named(results):

@@ -20,8 +20,7 @@ def test_vendor_interfaces_only_while_the_vendor_driver_runs(rail):
 
 def test_ecn_initial_values(ofed):
     files = "roce_np/cnp_dscp roce_np/cnp_802p_prio */enable/*"
-    values = ofed.run(f"cd /sys/class/net/$D/ecn; cat {files}")
-    assert values.split() == ["48", "6", *["1"] * 16]
+    assert ofed.run(f"cd /sys/class/net/$D/ecn; cat {files}").split() == ["48", "6", *["1"] * 16]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def costs(
     for number, (team, name) in enumerate(zip(teams, algorithms, strict=True)):
         inside = inside_second_per_byte(condition, team, collective, name)
         slowest = max(float(outside[number]), inside)
-        delay = _late_us(condition, team)
+        delay = float(condition.late_us[np.ix_(team.nodes, team.gpus)].max())
         latency = [each + delay for each in latencies(team, collective, name, condition)]
         found.append(Cost(name, tuple(latency), slowest))
     return found, flows, losses
@@ -151,8 +151,3 @@ def _tree_us(team: Team, at: int) -> float:
     depth = math.floor(math.log2(len(team.nodes)))
     local, far = NVLINK_US["TREE"][at], NET_US["TREE"][at]
     return BASE_US["TREE"][at] + 2 * ((len(team.gpus) - 1) * local + depth * far)
-
-
-def _late_us(condition: Condition, team: Team) -> float:
-    """Return how long all wait for the last process to join."""
-    return float(condition.late_us[np.ix_(team.nodes, team.gpus)].max())

@@ -114,8 +114,7 @@ class JobLogs:
         self._write(rank, f"NET/IB : Using {listed} [RO]; OOB {oob}")
         if node in fleet.condition.no_gdr:
             for at, rail in enumerate(rails):
-                why = f"NET/IB : GPU Direct RDMA Disabled for HCA {at} 'mlx5_{rail}'"
-                self._write(rank, why)
+                self._write(rank, f"NET/IB : GPU Direct RDMA Disabled for HCA {at} 'mlx5_{rail}'")
         self._write(rank, "Using network IB")
 
     def _say_sharp(self, rank: int, nodes: int, place: int) -> None:

@@ -105,8 +105,7 @@ class SoftRoceWatch:
                     "at": [place for place, by in grown if by],
                     "by": [by for _, by in grown if by],
                 }
-                steps = parse_steps(json.dumps(step), len(account.keys))
-                account.add(steps, float(self.second))
+                account.add(parse_steps(json.dumps(step), len(account.keys)), float(self.second))
 
     def verdicts(self) -> list[Finding]:
         fleet = WatchedFleet(self.accounts, float(self.second))

@@ -53,8 +53,7 @@ def incast(place: Place) -> Fault:
 
 
 def _senders(watch: MadeUpWatch, place: Place) -> list[int]:
-    others = [number for number in range(len(watch.nodes)) if number != place[0]]
-    return others[:SENDERS]
+    return [number for number in range(len(watch.nodes)) if number != place[0]][:SENDERS]
 
 
 def narrow_uplinks(place: Place) -> Fault:

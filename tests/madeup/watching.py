@@ -65,8 +65,7 @@ def watch_fault(
 ) -> Watching:
     """Return a watch of a fleet with one fault, or none."""
     nodes: tuple[Node, ...] = site_nodes(shape)
-    faults = [fault.make(place)] if fault else []
-    watching = Watching(MadeUpWatch(nodes, seed, faults))
+    watching = Watching(MadeUpWatch(nodes, seed, [fault.make(place)] if fault else []))
     watching.pass_seconds(seconds)
     return watching
 

@@ -145,13 +145,12 @@ class _Work:
                     self.done.events.append({"event": event, "rank": rank, **more})
 
     def _sweep(self) -> None:
-        places = (True, False)
         used = 0.0
         for size in sorted(self.task.sizes, reverse=True):
             if used > self.task.limit_s:
                 self._say_all("cut", bytes=size, used_s=round(used, 3))
                 break
-            for in_place in places:
+            for in_place in (True, False):
                 used += self._time_size(size, in_place)
             self._say_all("checked", bytes=size, dtypes=list(self.task.dtypes))
         self.done.seconds += used

@@ -112,8 +112,7 @@ def _samples(fleet: tuple[str, ...], rails: int, odd: str) -> FleetSamples:
         if node == odd:
             rates[3][20:34] = [0.0] * 14
             downs[20:31] = [1] * 11
-        cnps = [round(rate) for rate in rates[0]]
-        columns = {"3/down": downs, "0/hw.np_cnp_sent": cnps}
+        columns = {"3/down": downs, "0/hw.np_cnp_sent": [round(rate) for rate in rates[0]]}
         files[node] = made_samples.pack(made_samples.rails(*rates, **columns))
     return collect_samples(files, dict.fromkeys(files, rails), together=True)
 

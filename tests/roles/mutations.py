@@ -49,8 +49,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(item) for item in value]
     if hasattr(value, "__dict__"):
-        state = {key: item for key, item in vars(value).items() if key not in _NO_STATE}
-        return plain(state)
+        return plain({key: item for key, item in vars(value).items() if key not in _NO_STATE})
     return copy.deepcopy(value)
 
 
@@ -65,8 +64,7 @@ def of_files(
     for name in sorted(written & after.keys()):
         yield _of_file(node, f"{name} altered", name, _append)
         yield _of_file(node, f"{name} mode", name, lambda path: path.chmod(_looser(path)))
-        moved = Path(node.path("moved"))
-        yield _of_file(node, f"{name} link", name, partial(_move, to=moved))
+        yield _of_file(node, f"{name} link", name, partial(_move, to=Path(node.path("moved"))))
         if os.geteuid() == 0:
             yield _of_file(node, f"{name} user", name, lambda path: os.chown(path, OTHER, -1))
             yield _of_file(node, f"{name} group", name, lambda path: os.chown(path, -1, OTHER))

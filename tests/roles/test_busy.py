@@ -241,8 +241,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 
 def look(machine: FakeMachine, *, reboots: bool = False) -> dict[str, Any]:
-    given = {"peermem": {"rails": [], "mode": "auto"}}
-    return survey(machine, given, plan_role, reboots=reboots)
+    return survey(machine, {"peermem": {"rails": [], "mode": "auto"}}, plan_role, reboots=reboots)
 
 
 def test_survey_names_users_where_something_interrupts(machine: FakeMachine, planned: Plan):

@@ -203,12 +203,11 @@ def test_definitions_are_read_with_their_match():
 
 def test_definition_for_other_drivers_or_addresses_is_for_no_rail():
     """`netplan get` shows one driver as a value and several as a list."""
-    text = "network:\n  ethernets:\n    a:\n      match:\n"
     several = '        driver:\n        - "ixgbe"\n        - "mlx5*"\n'
     replaced = '        macaddress: "aa:bb:cc:dd:ee:09"\n      set-name: "ens1"\n'
     others = ('        driver: "ixgbe"\n', several + '        name: "eno*"\n', replaced)
     for match in (several, *others):
-        (found,) = parse(text + match)
+        (found,) = parse(("network:\n  ethernets:\n    a:\n      match:\n") + match)
         assert found.may_be_for("ens1", "aa:bb:cc:dd:ee:01", "mlx5_core") == (match == several)
 
 

@@ -90,8 +90,7 @@ def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cas
 
 
 def planned(case: Case, machine: Machine) -> dict[str, Any]:
-    name = ORDER[0]
-    found = survey(machine, {name: case.arguments}, lambda _, *given: case.role.plan(*given))
+    found = survey(machine, {ORDER[0]: case.arguments}, lambda _, *given: case.role.plan(*given))
     return {key: value for key, value in found.items() if key != "boot_id"}
 
 

@@ -133,8 +133,7 @@ def test_tree_is_as_before_each_role_and_forward_again(name: str, tmp_path: Path
         assert "systemctl daemon-reload" in systemd.ran
     assert planned(node, role).steps == []
     carry_out(case, node)
-    files = {path for path, own in after.items() if isinstance(own[0], bytes)}
-    assert files <= {*tree(node)}
+    assert {path for path, own in after.items() if isinstance(own[0], bytes)} <= {*tree(node)}
 
 
 @pytest.fixture

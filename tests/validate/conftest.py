@@ -142,6 +142,12 @@ def nodes(tmp_path_factory):
     return {f"gpu{number}": healthy(base / f"gpu{number}", number) for number in (1, 2)}
 
 
+@pytest.fixture
+def changed(nodes, tmp_path):
+    """Return a healthy node to be changed; the made-up fleet has it in gpu1's place."""
+    return nodes["gpu1"].like(tmp_path / "gpu1")
+
+
 @pytest.fixture(scope="session")
 def infiniband_fleet():
     return load("infiniband_site")

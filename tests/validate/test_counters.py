@@ -11,11 +11,6 @@ from rdmaprov.facts.text import END
 TEST = frozenset({"test_links.py::test_counters_are_those_of_a_good_link"})
 
 
-@pytest.fixture
-def changed(nodes, tmp_path):
-    return nodes["gpu1"].like(tmp_path / "gpu1")
-
-
 def judged(suite, fleet, nodes, changed):
     hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
     outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0], names=TEST)

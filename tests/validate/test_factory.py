@@ -202,8 +202,7 @@ def test_each_setting_is_found_and_nothing_is_an_error(suite, fleet, nodes, tmp_
     bare = {name: node.like(tmp_path / name) for name, node in nodes.items()}
     for node in bare.values():
         factory(node)
-        bridge = "/sys/bus/pci/devices/0000:17:00.0/config"
-        node.put(bridge, config_space(bridge=True, acs=0x1D))
+        node.put("/sys/bus/pci/devices/0000:17:00.0/config", config_space(bridge=True, acs=0x1D))
     hosts = FakeHosts({name: node.host() for name, node in bare.items()})
     outcomes = judge(suite, fleet, hosts)
     assert [o for o in outcomes if o.state == "error"] == []

@@ -107,8 +107,7 @@ def test_infiniband_fleet_is_silent_and_all_of_a_subnet_is_judged(
 def test_nothing_is_wrong_and_no_more_is_skipped(suite, fleet, nodes):
     hosts = FakeHosts({name: node.host() for name, node in nodes.items()})
     outcomes = judge(suite, fleet, hosts)
-    wrong = [o for o in outcomes if o.state in ("failed", "error")]
-    assert wrong == []
+    assert [o for o in outcomes if o.state in ("failed", "error")] == []
     assert {o.test: o.said for o in outcomes if o.state == "skipped"} == SKIPPED
 
 
@@ -123,12 +122,6 @@ def test_like_nodes_are_asked_the_same(suite, fleet, nodes):
 
 def wrong(outcomes):
     return [f"{o.test} {o.said}" for o in outcomes if o.state in ("failed", "error")]
-
-
-@pytest.fixture
-def changed(nodes, tmp_path):
-    """Return a healthy node to be changed; the made-up fleet has it in gpu1's place."""
-    return nodes["gpu1"].like(tmp_path / "gpu1")
 
 
 def judged(suite, fleet, nodes, changed, node=None):
@@ -306,7 +299,6 @@ def test_kernel_with_large_memory_pages_has_another_default_size(suite, fleet, n
     """Memory pages of 64 KiB, as on Grace: 512 MiB is the default, and the site asks for none."""
     changed.replace("/proc/meminfo", "Hugepagesize:       2048", "Hugepagesize:     524288")
     node = fleet.nodes[0]
-    none = {"hugepages_default_size": "keep"}
     names = frozenset(["test_hugepages.py::test_default_size_running"])
     hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
 
@@ -315,7 +307,7 @@ def test_kernel_with_large_memory_pages_has_another_default_size(suite, fleet, n
         (outcome,) = judge(suite, fleet, hosts, only=described, names=names)
         return outcome.state
 
-    assert state(none) == "skipped"
+    assert state({"hugepages_default_size": "keep"}) == "skipped"
     assert state({}) == "failed"
 
 

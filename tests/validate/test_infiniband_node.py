@@ -71,7 +71,6 @@ def test_rails_named_by_their_rdma_devices_need_no_network_device(
     wrong = [o for o in outcomes if o.state in ("failed", "error")]
     assert {o.test for o in wrong} == {"test_nccl.py::test_listed_names_stay_with_their_cards"}
     assert all("(fabric_rails; read:" in o.said for o in wrong)
-    passed = {o.test for o in outcomes if o.state == "passed"}
     assert {
         "test_fabric.py::test_rail_has_network_device",
         "test_links.py::test_port_is_active",
@@ -81,7 +80,7 @@ def test_rails_named_by_their_rdma_devices_need_no_network_device(
         "test_cables.py::test_module_is_within_its_limits",
         "test_infiniband.py::test_partition_keys",
         "test_nccl.py::test_hcas_are_the_rails",
-    } <= passed
+    } <= {o.test for o in outcomes if o.state == "passed"}
 
 
 @pytest.mark.parametrize(("name", "engine"), [("gpu1", "passed"), ("gpu2", "skipped")])

@@ -15,11 +15,6 @@ TESTS = frozenset({"test_links.py::test_pcie_link"})
 FUNCTION = f"/sys/bus/pci/devices/{WAY[-1]}"
 
 
-@pytest.fixture
-def changed(nodes, tmp_path):
-    return nodes["gpu1"].like(tmp_path / "gpu1")
-
-
 def said(suite, fleet, nodes, changed, **site) -> list[tuple[str, str]]:
     node = fleet.nodes[0]
     rails = site.pop("rails", node.rails)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from tests.validate.healthy import QUERY, RAILS
 from tests.validate.runner import FakeHosts, judge
 from tests.validate.switches import announced
@@ -21,11 +20,6 @@ FRAME = (
     "fe060080c20b0808"
     "0000"
 )
-
-
-@pytest.fixture
-def changed(nodes, tmp_path):
-    return nodes["gpu1"].like(tmp_path / "gpu1")
 
 
 def said(suite, fleet, changed, name, node=None):

@@ -7,11 +7,6 @@ import pytest
 from rdmaprov.facts import CouldNotTell, tuned
 
 
-@pytest.fixture
-def changed(nodes, tmp_path):
-    return nodes["gpu1"].like(tmp_path / "gpu1")
-
-
 def options(node):
     profile = tuned.read(node.host())
     assert profile is not None

@@ -136,8 +136,7 @@ class Fleet:
             timeout=PATIENCE_S,
             check=False,
         )
-        said = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
-        ran = Ran(done.returncode, said)
+        ran = Ran(done.returncode, (done.stdout + done.stderr).decode("utf-8", "surrogateescape"))
         for kept in (self.here / "runs").glob("*/results.json"):
             ran.document = json.loads(kept.read_text())
             ran.nodes = ran.document["nodes"]

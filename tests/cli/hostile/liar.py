@@ -68,9 +68,8 @@ def end(how: str) -> None:
         os.kill(os.getpid(), int(number))
     elif word == "errors":
         os.write(2, b"x" * 79 + b"\n")
-        block = (b"\x1b[2J" + b"x" * 74 + b"\n") * 800
         for _ in range(int(number) * 16):
-            os.write(2, block)
+            os.write(2, (b"\x1b[2J" + b"x" * 74 + b"\n") * 800)
         os._exit(1)
     elif word == "drip":
         for _ in range(int(number)):

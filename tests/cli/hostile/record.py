@@ -30,8 +30,7 @@ def survey(site: Path, node: str) -> dict[str, Any]:
     """
     fleet = load_site(site)
     target = Targets().of(node, fleet.variables(node))
-    given = request(Arguments(fleet, ("limits",)).of(node))
-    command = survey_command(target, given)
+    command = survey_command(target, request(Arguments(fleet, ("limits",)).of(node)))
     done = subprocess.run(
         ["/bin/sh", "-c", command.text],
         input=command.shared + command.given,

@@ -65,8 +65,7 @@ def test_there_are_as_many_as_promised():
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone meets what no permission keeps off")
 @pytest.mark.parametrize("area", AREAS)
 def test_nothing_of_a_stranger_does_harm(area: str, tmp_path: Path):
-    harm = {title: found for title, found in tried(AREAS[area][0](), tmp_path) if found}
-    assert harm == {}
+    assert {title: found for title, found in tried(AREAS[area][0](), tmp_path) if found} == {}
 
 
 def test_security_page_has_the_numbers_of_strangers():

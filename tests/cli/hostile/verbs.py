@@ -66,8 +66,7 @@ def try_run(verb: str, lies: list[Lie], directory: Path, chosen: int | None = No
         directory: for the nodes and the run; it exists and is empty.
         chosen: the seed; that of the environment if there is none.
     """
-    number = seed() if chosen is None else chosen
-    return _TRIES[verb](directory, lies, number)
+    return _TRIES[verb](directory, lies, seed() if chosen is None else chosen)
 
 
 def total(verb: str, runs: Iterable[Tally]) -> Tally:

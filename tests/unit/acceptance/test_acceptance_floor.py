@@ -43,8 +43,7 @@ def judged(item):
     "item", [item for item in MEASUREMENTS if item.healthy], ids=lambda item: item.name
 )
 def test_a_published_healthy_fleet_is_not_refused_by_the_gate(item):
-    proven = [finding for finding in judged(item) if finding.proven]
-    assert proven == []
+    assert [finding for finding in judged(item) if finding.proven] == []
     assert item.size_bytes < GIB or judged(item) == []
 
 

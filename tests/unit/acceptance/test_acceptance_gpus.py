@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -21,6 +22,8 @@ from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import load_site
 from rdmaprov.node import gpus as driver_reader
 from rdmaprov.node.gpus import parse_gpus
+from rdmaprov.probe.connection import Command
+from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
@@ -137,8 +140,7 @@ def test_a_job_that_came_in_between_disturbs_and_proves_nothing():
 
 
 def test_what_is_left_of_the_run_itself_is_no_other_job():
-    after = {"n1": {"processes": ["417, python3"]}}
-    assert gpu_checks.disturbed(after, {"n1": (417,)}) == {}
+    assert gpu_checks.disturbed({"n1": {"processes": ["417, python3"]}}, {"n1": (417,)}) == {}
     assert evidence.excuse([Finding("bandwidth.floor", "slow", "Check it")], {})[0].proven
 
 
@@ -233,3 +235,46 @@ def test_an_answer_of_an_older_reader_has_a_known_shape():
     old = {"index": "0", "name": "H100", "total_mib": "80000", "free_mib": "79500"}
     assert shapes._GPUS({"gpus": [old], "processes": [], "error": ""}) is RIGHT
     assert jobs.default_sizes("nccl", 1 << 30)[-1] <= 1 << 30
+
+
+ODD: tuple[object, ...] = (None, "\x1b[2J", -1, 1 << 70, float("nan"), [], {}, "\ud800", "x" * 5000)
+
+
+def test_preflight_of_a_stranger_makes_its_node_unknown(here, tmp_path):
+    """Each value of a good answer in turn is what none may be, on the way that answers take."""
+    rails = [{"netdev": "lo", "pci": ""}]
+    check = shapes.preflight(1)
+    document = {"verb": "preflight", "python": sys.executable, "rails": rails}
+    command = program_command("reader", document, 60)
+    good = ask_nodes(here, {"n1": command}, lambda _: check)["n1"]
+    assert isinstance(good, dict)
+    good["rails"][0]["counters"] = {"netdev.tx_bytes": 1}
+    good["others"], good["addresses"] = {"eth0": 1}, {"lo": ["127.0.0.1"]}
+    good["runs"] = ["rank 3 of a job"]
+    assert check(good) is None
+    places = list(leaves(good))
+    assert len(places) >= 12
+    for place in places:
+        for odd in ODD:
+            lied = json.loads(json.dumps(good))
+            owner = lied
+            for key in place[:-1]:
+                owner = owner[key]
+            owner[place[-1]] = odd
+            if {"error", "runs"} & set(place) and odd == "\x1b[2J":
+                continue  # what a program said is shown escaped
+            (tmp_path / "lie").write_text(json.dumps(lied))
+            command = Command(f"cat {tmp_path}/lie", 20)
+            found = ask_nodes(here, {"n1": command}, lambda _: check)["n1"]
+            assert isinstance(found, NodeError), (place, odd)
+            assert str(found).isprintable()
+
+
+def leaves(value, *place):
+    """Yield the place of each value that is no container."""
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, each in children:
+        if isinstance(each, dict | list):
+            yield from leaves(each, *place, key)
+        else:
+            yield (*place, key)

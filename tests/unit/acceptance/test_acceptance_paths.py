@@ -48,8 +48,7 @@ KINDS = {kind.name: kind for kind in kinds(held_out=True)}
 
 def run(name="", seed=0, shape=SHAPE, **options):
     fleet = MadeUpFleet(shape, KINDS.get(name), seed)
-    report = run_paths(site_nodes(shape), MadeUpPaths(fleet), PathOptions(**options))
-    return fleet, report
+    return fleet, run_paths(site_nodes(shape), MadeUpPaths(fleet), PathOptions(**options))
 
 
 def test_a_healthy_fleet_passes_and_says_what_was_measured():
@@ -217,8 +216,7 @@ def measured(surveys, **options):
     """Return the report of a site whose nodes said this, the settings, and the nodes that ran."""
     site = GateSite(site_nodes(SHAPE)[: len(surveys)], {}, "nccl", cast(Rendezvous, None))
     said = {node.name: each for node, each in zip(site.nodes, surveys, strict=True)}
-    fleet = MadeUpFleet(SHAPE)
-    opened = mock.Mock(return_value=nullcontext(MadeUpPaths(fleet)))
+    opened = mock.Mock(return_value=nullcontext(MadeUpPaths(MadeUpFleet(SHAPE))))
     with (
         mock.patch.object(stages_path_pairs, "survey_nodes", return_value=said),
         mock.patch.object(stages_path_pairs, "open_path_tests", opened),

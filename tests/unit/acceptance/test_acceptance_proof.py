@@ -71,8 +71,7 @@ def test_no_report_of_another_rank_plane_or_size_stands_in(data):
     needed = [number for number, event in enumerate(ran.events) if event["event"] in NEEDED]
     number = data.draw(sampled_from(needed))
     event = dict(ran.events[number])
-    names = sorted(event.keys() & {"rank", "plane", "bytes", "in_place"})
-    name = data.draw(sampled_from(names))
+    name = data.draw(sampled_from(sorted(event.keys() & {"rank", "plane", "bytes", "in_place"})))
     event[name] = {
         "rank": (event["rank"] + 1) % ran.job.world,
         "plane": "rail 9",

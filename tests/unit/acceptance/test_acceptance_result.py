@@ -136,8 +136,7 @@ def test_pairs_meet_once_each(site):
 
 
 def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
-    nccl = GateSite(site.nodes, site.facts, "nccl", site.rendezvous)
-    made = fleet_job(nccl, (8,), pairs=False)
+    made = fleet_job(GateSite(site.nodes, site.facts, "nccl", site.rendezvous), (8,), pairs=False)
     assert (made.per_node, made.world, made.node_of(8)) == (8, 64, "n2")
     request = job_request.start_request(made, "n2", 60)
     assert request["environment"]["NCCL_DEBUG_FILE"] == "{directory}/nccl.%h.%p"
@@ -197,8 +196,7 @@ def test_the_schema_refuses_what_it_does_not_know():
 
 
 def test_nothing_that_is_wrong_or_unknown_is_accepted():
-    codes = [result.exit_code() for _, result in results()]
-    assert codes == [
+    assert [result.exit_code() for _, result in results()] == [
         ExitCode.OK,
         ExitCode.FAILED,
         ExitCode.UNKNOWN,

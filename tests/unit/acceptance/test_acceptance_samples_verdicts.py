@@ -72,8 +72,7 @@ def test_rail_that_stops_while_its_neighbours_go_on_is_named_with_the_time():
 
 
 def test_rail_that_is_tested_alone_stops_nothing():
-    one_by_one = fleet(together=False, n3=with_rail(2, without(SWEEP, 3, 4)))
-    assert over_time.findings(one_by_one) == []
+    assert over_time.findings(fleet(together=False, n3=with_rail(2, without(SWEEP, 3, 4)))) == []
 
 
 def test_rail_that_carries_too_little_for_a_while_is_named():

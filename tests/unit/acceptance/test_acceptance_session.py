@@ -56,8 +56,7 @@ say("done")
 
 @pytest.fixture
 def nodes():
-    here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")}
-    probe = Probe(here)
+    probe = Probe({n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")})
     yield probe
     probe.close()
 

@@ -134,8 +134,7 @@ def test_a_redirect_of_acs_is_named():
 
 
 def test_a_miss_that_the_path_does_not_explain_is_unknown():
-    surveys = {name: survey() for name in "abc"}
-    findings, _ = judged(surveys, {("a", 0, "numa0")})
+    findings, _ = judged({name: survey() for name in "abc"}, {("a", 0, "numa0")})
     assert [(each.node, each.proven) for each in findings] == [("a", False)]
 
 

@@ -149,8 +149,7 @@ def hung(nodes=8, but=(), gpus=GPUS):
         node.rc = None
     for rank in set(range(ran.job.world)) - set(but):
         say(ran, rank, "late", phase="x", limit_s=60, where="/torch/cuda/sync", entered=500)
-    addresses = {f"172.16.0.{n + 1}": (f"n{n}", None) for n in range(nodes)}
-    return ran, RailMap(addresses)
+    return ran, RailMap({f"172.16.0.{n + 1}": (f"n{n}", None) for n in range(nodes)})
 
 
 def ran_ras(ran, rank, report):

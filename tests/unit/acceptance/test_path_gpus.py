@@ -70,8 +70,7 @@ def test_a_node_without_gpudirect_is_named_and_only_once():
 
 
 def test_a_rail_that_host_memory_shows_is_not_named_again():
-    fleet = MadeUpFleet(SHAPE, KINDS["half-slot"])
-    stage, _ = run(MadeUpPaths(fleet))
+    stage, _ = run(MadeUpPaths(MadeUpFleet(SHAPE, KINDS["half-slot"])))
     assert [each.level for each in stage.findings] == ["rail"]
 
 

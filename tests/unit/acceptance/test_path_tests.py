@@ -60,8 +60,7 @@ def short(monkeypatch):
 @pytest.fixture
 def probe(log):
     assert log.exists()
-    here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")}
-    probe = Probe(here)
+    probe = Probe({n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")})
     yield probe
     probe.close()
 
@@ -195,8 +194,7 @@ def test_memory_of_a_numa_node_is_bound_by_numactl(log, monkeypatch, tmp_path, r
     tests = request.getfixturevalue("tests")
     test = PathTest(End("n0", 0, "numa0"), End("n0", 0, "numa0"), size=65536)
     assert tests.measure([test])[test].error == ""
-    given = Path(f"{log}.numactl").read_text().splitlines()
-    assert given == ["--membind=0 --cpunodebind=0"] * 2
+    assert Path(f"{log}.numactl").read_text().splitlines() == ["--membind=0 --cpunodebind=0"] * 2
 
 
 def test_without_numactl_its_processors_are_that_nodes(log, monkeypatch, tmp_path, request):
@@ -248,7 +246,7 @@ def test_an_interrupt_ends_everything_at_once(probe, log, monkeypatch):
     original = probe.run_all
 
     def interrupt(commands):
-        if _has_client(log):
+        if any(line.startswith("client") for line in log.read_text().splitlines()):
             raise KeyboardInterrupt
         return original(commands)
 
@@ -261,10 +259,6 @@ def test_an_interrupt_ends_everything_at_once(probe, log, monkeypatch):
         monkeypatch.setattr(probe, "run_all", original)
     assert session.left == {"n0": (), "n1": ()}
     assert until(lambda: not any(map(processes, marks)))
-
-
-def _has_client(log: Path) -> bool:
-    return any(line.startswith("client") for line in log.read_text().splitlines())
 
 
 def test_without_a_controller_the_lease_ends_everything(probe, monkeypatch):

@@ -159,9 +159,8 @@ def test_pairs_below_the_model_are_a_level_and_no_knee():
 
 def test_latency_beyond_the_model_is_what_a_knee_rests_on():
     points = curve(*FLAT[:3], [250])
-    last = points[-1].sets[0]
     # 1 GiB takes 8.6 ms at 250 GB/s, and 7.2 ms at 300.
-    late = replace(points[-1], sets=(replace(last, latency_us=1500.0),))
+    late = replace(points[-1], sets=(replace(points[-1].sets[0], latency_us=1500.0),))
     assert knee_of([*points[:-1], late]).cause is KneeCause.LATENCY
     assert knee_of(points).cause is KneeCause.UNKNOWN
 

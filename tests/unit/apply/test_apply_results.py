@@ -62,8 +62,7 @@ def index(name, kind, task):
 )
 def test_node_s_state_is_what_became_of_it(name, applies, state):
     results = run(name, applies=applies)
-    states = {node.name: node.state for node in results.nodes.values()}
-    assert states == {
+    assert {node.name: node.state for node in results.nodes.values()} == {
         "node1": state,
         "node2": NodeState.UNREACHABLE,
         "node3": NodeState.NOT_STARTED,

@@ -69,8 +69,7 @@ def test_rails_are_in_the_order_of_pci_addresses():
 
 
 def test_devices_without_pci_are_in_natural_order():
-    devices = [device(name, "") for name in ("rxe10", "rxe2")]
-    assert chosen(devices)[0] == ["rxe2", "rxe10"]
+    assert chosen([device(name, "") for name in ("rxe10", "rxe2")])[0] == ["rxe2", "rxe10"]
 
 
 @pytest.mark.parametrize(
@@ -174,8 +173,7 @@ BOND = {**RAIL, "netdev": "bond0", "is_bond": True, "ports": ["ens1", "ens2"]}
 
 def facts(rail=RAIL, **lldp):
     """Return what a node says, as it comes over the wire."""
-    said = {**FACTS, "rails": [rail], "lldp": {**FACTS["lldp"], **lldp}}
-    return parse_facts(json.dumps(said))
+    return parse_facts(json.dumps({**FACTS, "rails": [rail], "lldp": {**FACTS["lldp"], **lldp}}))
 
 
 def lldpd(ends):

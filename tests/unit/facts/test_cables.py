@@ -83,8 +83,7 @@ def test_tools_that_print_at_once_are_told_apart(tmp_path, shell):
         check=True,
     ).stdout.splitlines()
     for port in ports:
-        own = [line for line in said if line.startswith(f"{port} ")]
-        assert own == [
+        assert [line for line in said if line.startswith(f"{port} ")] == [
             *(f"{port} {n} of {port}  " for n in range(1, 201)),
             f"{port} ",
             f"{port} exit 3",

@@ -180,8 +180,7 @@ def test_path_that_answers_all_or_nothing_is_not_pinged_again(ping, received):
 
 def test_a_lost_packet_that_is_not_lost_again_is_a_stall_of_the_node(ping):
     script = 'case " $* " in *" -c 50 "*) n=49 of=50;; *) n=200 of=200;; esac\n'
-    said = 'echo "$of packets transmitted, $n received"'
-    assert ping(script + said) == ring.Ping(200, 200, "")
+    assert ping(script + 'echo "$of packets transmitted, $n received"') == ring.Ping(200, 200, "")
 
 
 def counted():

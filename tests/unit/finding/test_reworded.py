@@ -120,8 +120,7 @@ def run_all(directory: Path) -> dict[str, Any]:
     nothing: deliver.Snapshot = {"runs": {}, "nodes": {}, "worse": {}}
     found["news"] = deliver.snapshot(history)
     found["notify"] = without_words(deliver.message(history, nothing, deliver.snapshot(history)))
-    runs = [read_run(place) for place in places]
-    for one, other in pairwise(runs):
+    for one, other in pairwise([read_run(place) for place in places]):
         differences = compare.compare(one, other).troubles
         found[f"compare {one.name}"] = [
             (bool(each.was), bool(each.now), each.nodes, each.is_worse) for each in differences

@@ -26,7 +26,7 @@ from tests.madeup.watched import Fleet, MadeUpWatch
 from tests.madeup.watching import Watching
 from tests.report import runs
 from tests.unit.helpers import fleet_runs
-from tests.unit.helpers.doc_commands import FENCE
+from tests.unit.helpers.doc_sites import FENCE
 
 from rdmaprov import cli
 from rdmaprov.cli import watch_run

@@ -56,8 +56,7 @@ def failed_run(nodes: int, gpus: int = GPUS) -> JobRun:
     """Return a run over NCCL that ended during its sweep, and nobody has said why."""
     names = tuple(f"n{index}" for index in range(nodes))
     planes = (JobPlane("all rails"),)
-    made = job(nodes, nodes=names, per_node=gpus, backend="nccl", planes=planes, rounds=())
-    ran = JobRun(made)
+    ran = JobRun(job(nodes, nodes=names, per_node=gpus, backend="nccl", planes=planes, rounds=()))
     for index, name in enumerate(names):
         ran.nodes[name] = NodeRun(directory="/run/x", rc=1, left=())
         for rank in range(index * gpus, (index + 1) * gpus):

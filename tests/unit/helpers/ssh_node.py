@@ -23,8 +23,7 @@ class Sshd:
             pytest.skip("needs sshd (Debian's openssh-server)")
         self.directory = directory
         for name in ("host_key", "other_host_key", "key", "other_key"):
-            path = directory / name
-            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
+            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / name)]
             subprocess.run(command, check=True)
         directory.joinpath("authorized_keys").write_text((directory / "key.pub").read_text())
 

@@ -60,8 +60,7 @@ def supervised_units(keeper, monkeypatch, tmp_path):
 @contextmanager
 def two_nodes(units):
     """Have two nodes that are this machine; no unit is left at the end."""
-    here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")}
-    probe = Probe(here)
+    probe = Probe({n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")})
     yield probe
     probe.close()
     assert until(lambda: not list(units.glob("*")))

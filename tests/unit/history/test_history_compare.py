@@ -120,8 +120,7 @@ def test_node_that_is_unknown_in_the_second_run_is_not_called_good(place, capsys
     second["nodes"]["gpu2"] |= {"state": "unknown"}
     for number, data in ((1, first), (2, second), (3, second)):
         fleet_runs.keep(place, data | {"started": fleet_runs.started(number).isoformat()})
-    names = [f"2026030{day}-020000-validate" for day in (2, 3)]
-    code, _, text = compare(capsys, *names)
+    code, _, text = compare(capsys, *([f"2026030{day}-020000-validate" for day in (2, 3)]))
     assert code == ExitCode.UNKNOWN
     assert "not compared: gpu2: unknown in the second run" in text
     assert "nothing is worse" not in text

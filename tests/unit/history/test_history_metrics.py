@@ -120,8 +120,7 @@ def test_newest_certificate_is_named_with_its_end(now, says, capsys, monkeypatch
 def test_names_and_labels_are_those_that_users_know(place):
     text = metrics_text(read_history(Path(SITE), place / "runs"))
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    found = {line.partition("{")[0]: set(re.findall(r'(\w+)="', line)) for line in lines}
-    assert found == NAMES
+    assert {line.partition("{")[0]: set(re.findall(r'(\w+)="', line)) for line in lines} == NAMES
     assert text.endswith("# EOF\n")
 
 
@@ -285,8 +284,7 @@ def test_change_is_sent_once(validated_place, receiver, capsys):
         {"verb": "validate", "was": "", "now": "ok", "run": "20260301-020000-validate"}
     ]
     assert [(each["was"], each["now"]) for each in second["runs"]] == [("ok", "failed")]
-    nodes = {each["node"]: (each["was"], each["now"]) for each in second["nodes"]}
-    assert nodes == {
+    assert {each["node"]: (each["was"], each["now"]) for each in second["nodes"]} == {
         "gpu1": ("good", "failed"),
         "gpu2": ("good", "unknown"),
         "gpu3": ("good", "failed"),

@@ -70,8 +70,7 @@ def test_verb_that_did_not_pass_says_so():
 
 
 def test_table_has_a_row_for_each_pair():
-    missing = PairResult(Pair("3.13", "2.21"), "no Python 3.13")
-    lines = list(matrix.table([GOOD, missing]))
+    lines = list(matrix.table([GOOD, PairResult(Pair("3.13", "2.21"), "no Python 3.13")]))
     assert lines[0].split() == list(matrix.HEAD)
     assert " ".join(lines[1].split()) == "3.12/2.20 10 0 2 passed passed 1.5 min 0.0 min passed"
     assert lines[2].endswith("failed: no Python 3.13")

@@ -1,9 +1,10 @@
-"""Each wrong site is refused, with the line that is wrong and what to write; and notes."""
+"""Wrong sites are refused at their cause, with what to write; real and shipped ones are valid."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,17 @@ from tests.unit.helpers import sites
 from tests.unit.helpers.sites import Wrong, raw_spec
 
 from rdmaprov import contract
+from rdmaprov.cli import run
 from rdmaprov.cli.check import controller_note
 from rdmaprov.contract.qos import NOTES
 from rdmaprov.contract.subnet import _hosts
 from rdmaprov.inventory import Fleet, Node, load_site, schema
-from rdmaprov.problem import Position, Problem
+from rdmaprov.lab import model, shapes, site
+from rdmaprov.lab.accel import Accel
+from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.model import Lab
+from rdmaprov.problem import Position, Problem, fold_problems
+from rdmaprov.resources import data_dir
 
 CASES = sites.wrong_sites()
 CONTROLLER = Path(schema.__file__).with_name("scheduler_variables.yml")
@@ -106,8 +113,7 @@ def test_good_site_has_no_problems(tmp_path: Path):
 
 
 def test_every_rule_has_a_wrong_site():
-    rules = {rule.id for rule in contract.RULES}
-    assert rules - {case.rule for case in CASES} == NOTES
+    assert {rule.id for rule in contract.RULES} - {case.rule for case in CASES} == NOTES
 
 
 def test_rule_ids_are_unique():
@@ -155,3 +161,219 @@ def test_hosts_that_are_listed_twice_are_named_in_the_order_of_the_list():
     assert [found.message for found in _hosts(node)] == [
         f"{name} is listed 2 times" for name in NAMES
     ]
+
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+SITES = sorted(path for path in (FIXTURES / "sites").iterdir() if path.is_dir())
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A site with one text replaced, and the problem that must be found in it."""
+
+    id: str
+    site: str
+    old: str
+    new: str
+    rule: str
+    variable: str
+    node: str
+    says: str
+    file: str = "group_vars/all.yml"
+
+    def write(self, directory: Path) -> Path:
+        site = directory / self.site
+        shutil.copytree(FIXTURES / "sites" / self.site, site)
+        text = (site / self.file).read_text()
+        assert text.count(self.old) == 1, f"{self.site}/{self.file}: {self.old}"
+        (site / self.file).write_text(text.replace(self.old, self.new))
+        return site
+
+
+VARIANTS = [
+    Variant(**entry) for entry in yaml.safe_load((FIXTURES / "site_variants.yml").read_text())
+]
+
+
+def load(name: str) -> Fleet:
+    return load_site(FIXTURES / "sites" / name)
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: site.name)
+def test_site_is_valid_but_for_what_it_waives(site: Path):
+    fleet = load_site(site)
+    problems, waived = contract.judge(fleet)
+    assert [problem.text(site) for problem in problems] == []
+    listed = {entry["rule"] for node in fleet.nodes for entry in node.get("fabric_waivers")}
+    assert {each.problem.rule for each in waived} == listed
+    assert 2 <= len(fleet.nodes) <= 36
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: site.name)
+def test_check_passes(site: Path):
+    assert run(["check", str(site)]) == 0
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: site.name)
+@pytest.mark.parametrize("file", ["hosts.yml", "group_vars/all.yml"])
+def test_site_names_its_references_first(site: Path, file: str):
+    comment = re.match(r"---\n((?:#.*\n)+)", (site / file).read_text())
+    assert comment
+    assert "https://" in comment[1]
+    assert "From there" in comment[1]
+
+
+def test_production_page_lists_every_site():
+    page = (FIXTURES.parents[1] / "docs" / "production.md").read_text()
+    listed = re.findall(r"\(\.\./tests/fixtures/sites/([\w-]+)/", page)
+    assert sorted(listed) == [site.name for site in SITES]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.id)
+def test_wrong_variant_is_refused(variant: Variant, tmp_path: Path):
+    site = variant.write(tmp_path)
+    problems, _ = contract.judge(load_site(site))
+    matching = [p for p in problems if (p.rule, p.variable) == (variant.rule, variant.variable)]
+    assert matching, [problem.text(site) for problem in problems]
+    texts = [problem.text(site) for problem in matching if variant.node in problem.hosts]
+    assert any(variant.says in text for text in texts), texts
+
+
+def test_variants_are_many_and_of_every_site():
+    assert len({variant.id for variant in VARIANTS}) == len(VARIANTS) >= 20
+    assert {variant.site for variant in VARIANTS} == {site.name for site in SITES}
+
+
+def test_storage_rails_are_no_compute_rails():
+    node = load("dgx-h100-superpod").nodes[0]
+    assert [len(node.compute_rails), len(node.rails)] == [8, 10]
+
+
+def test_hosts_that_are_no_nodes_are_left_out():
+    names = {node.name for node in load("mixed-fleet").nodes}
+    assert names == {f"h100-0{n}" for n in range(1, 9)} | {f"a100-0{n}" for n in range(1, 5)}
+
+
+def test_racks_are_nvlink_domains():
+    nodes = load("gb200-nvl72").nodes
+    domains = [node.get("fabric_nvlink_domain") for node in nodes]
+    assert {domain: domains.count(domain) for domain in domains} == {"rack1": 18, "rack2": 18}
+
+
+def test_lossless_priorities_of_oracle_have_pfc():
+    assert sorted(load("oci-h100").nodes[0].get("roce_qos_pfc_priorities")) == [0, 5]
+
+
+def test_spectrum_x_is_marked_without_ecn_bits():
+    node = load("spectrum-x").nodes[0]
+    assert (node.get("roce_qos_tos"), node.get("nccl_ib_tc")) == (96, 96)
+
+
+@pytest.mark.parametrize("name", ["prod", "ib"])
+def test_check_is_silent_and_green(name: str, capsys: pytest.CaptureFixture[str]):
+    assert run(["check", str(data_dir("inventory") / name)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def lab(tmp_path: Path) -> Path:
+    site = tmp_path / "lab"
+    shutil.copytree(data_dir("inventory") / "lab", site, ignore=lambda *_: ["hosts.yml"])
+    return site
+
+
+def test_lab_without_hosts_says_what_writes_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert run(["check", str(lab(tmp_path))]) == 3
+    assert "run `rdmaprov lab up`, which writes them" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shape", [None, *shapes.catalogue()])
+def test_lab_of_each_shape_is_silent_and_green(
+    shape: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    wanted = shapes.find(shape)
+    rails = range(wanted.rails or model.DEFAULT_RAILS)
+    nodes = tuple(
+        model.new_node(f"node{number}", 20000 + number, len(rails), wanted.nics).with_netdevs(
+            {rail: f"ens{rail + 1}" for rail in rails}
+        )
+        for number in (1, 2)
+    )
+    made = Lab("bookworm", 2048, Accel.TCG, "image", "torch", str(lab(tmp_path)), nodes)
+    hosts = site.write(Layout(tmp_path / "state", tmp_path / "cache"), replace(made, shape=shape))
+    assert run(["check", str(hosts.parent)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_prod_has_two_racks_of_eight_routed_rails():
+    nodes = load_site(data_dir("inventory") / "prod").nodes
+    assert len(nodes) == 32
+    assert {len(node.rails) for node in nodes} == {8}
+    assert {str(node.rails[0].address.network) for node in nodes if node.rails[0].address} == {
+        "10.1.0.0/24",
+        "10.2.0.0/24",
+    }
+    assert nodes[0].get("peermem_mode") == "auto"
+
+
+def test_ib_marks_nothing():
+    node = load_site(data_dir("inventory") / "ib").nodes[0]
+    assert node.get("nccl_ib_tc") == 0
+    assert node.get("fabric_ib_generation") == "NDR"
+
+
+def found_at(tmp_path: Path, more: str, **hosts: str) -> dict[str, Problem]:
+    everyone = sites.GOOD["group_vars/all.yml"] + more
+    files = {f"host_vars/{name}.yml": text for name, text in hosts.items()}
+    site = {**sites.GOOD, "group_vars/all.yml": everyone, **files}
+    problems = contract.problems(load_site(sites.write(tmp_path / "site", site)))
+    return {problem.rule: problem for problem in problems}
+
+
+def test_what_is_derived_from_a_wrong_value_is_left_out(tmp_path: Path):
+    problems = found_at(tmp_path, "fabric_lossless_priority: 9\n")
+    assert list(problems) == ["range.value"]
+    assert problems["range.value"].variable == "fabric_lossless_priority"
+    assert problems["range.value"].hosts == ("n1", "n2")
+
+
+def test_node_that_derives_from_a_right_value_is_not_blamed(tmp_path: Path):
+    problems = found_at(tmp_path, "", n2="fabric_lossless_priority: 9\n")
+    assert {rule: problem.hosts for rule, problem in problems.items()} == {"range.value": ("n2",)}
+
+
+def test_written_value_is_judged_beside_the_one_it_could_be_made_from(tmp_path: Path):
+    problems = found_at(tmp_path, "fabric_lossless_priority: 9\nroce_qos_tos: 300\n")
+    variables = {problem.variable for problem in problems.values()}
+    assert variables == {"fabric_lossless_priority", "roce_qos_tos"} or "qos.tos" in problems
+
+
+def test_what_no_file_states_is_one_problem_of_all_nodes(tmp_path: Path):
+    everyone = sites.GOOD["group_vars/all.yml"].replace("fabric_link_gbps: 400\n", "")
+    site = {**sites.GOOD, "group_vars/all.yml": everyone}
+    (problem,) = contract.problems(load_site(sites.write(tmp_path / "site", site)))
+    assert (problem.variable, problem.message) == ("fabric_link_gbps", "is missing")
+    assert problem.hosts == ("n1", "n2")
+    assert problem.position.line == 4  # n1 in hosts.yml
+
+
+def test_other_problem_of_the_node_hides_nothing(tmp_path: Path):
+    """The waived cause is no problem, so that what follows from it is one."""
+    waiver = "fabric_waivers: [{rule: ets.lossless-alone, reason: x}]\n"
+    problems = found_at(tmp_path, f"fabric_lossless_priority: 0\nfabric_mtu_bytes: 1500\n{waiver}")
+    assert "mtu.netdev" in problems
+    assert problems["ets.sum"].variable == "roce_qos_tc_percent"
+
+
+def problem(message: str, host: str) -> Problem:
+    return Problem(Position("all.yml", 3, 1), "fabric_rails", message, "write one", "x.y", (host,))
+
+
+def test_three_messages_at_one_place_are_shown_and_more_are_one():
+    four = [problem(f"address {number} is wrong", f"n{number}") for number in range(4)]
+    assert fold_problems(four[:3]) == four[:3]
+    (folded,) = fold_problems(four)
+    assert folded.message == "address 0 is wrong (and 3 more here)"
+    assert folded.hosts == ("n0", "n1", "n2", "n3")

@@ -75,8 +75,7 @@ def test_a_pairs_path_is_a_pair(one, other):
 
 def test_a_node_that_several_bad_paths_have_in_common_is_the_suspect():
     """Of three nodes, two are not accused for what the third one does with them."""
-    bad = {pair_key("n0", other): 0.5 for other in ("n3", "n5")}
-    [part] = found(8, pairs=bad).faulty_parts
+    [part] = found(8, pairs={pair_key("n0", other): 0.5 for other in ("n3", "n5")}).faulty_parts
     assert (part.kind, part.nodes, part.proven) == ("node", ("n0",), False)
     assert "n3, n5, which pass with others" in part.why
 

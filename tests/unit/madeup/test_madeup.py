@@ -308,8 +308,7 @@ def tasks(world):
 
 def run(kind=None, seed=1, nodes=4):
     made = job(nodes, tasks=tuple(tasks(8 * nodes)))
-    runner = MadeUpRunner(MadeUpFleet(usual_shape(nodes), kind, seed))
-    (ran,) = runner.run([made])
+    (ran,) = MadeUpRunner(MadeUpFleet(usual_shape(nodes), kind, seed)).run([made])
     return ran
 
 

@@ -134,8 +134,7 @@ def test_prefixes_of_launchers_do_not_matter(prefix):
 
 
 def test_lines_that_lost_their_newline_are_told_apart():
-    joined = "      ".join(Job().lines()) + "\n"
-    assert of(joined).channels == of(Job().text()).channels
+    assert of("      ".join(Job().lines()) + "\n").channels == of(Job().text()).channels
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,7 @@ def test_sockets_of_every_version_fail_with_the_cause(version):
 
 def test_channel_has_rank_hca_direction_and_peer():
     matrix = of(Job(channels=1).text())
-    said = [str(channel) for channel in matrix.channels]
-    assert said == [
+    assert [str(channel) for channel in matrix.channels] == [
         "rank 0 (node0 gpu 0) channel 00 receive from rank 3 via mlx5_0",
         "rank 1 (node0 gpu 1) channel 00 send to rank 2 via mlx5_1",
         "rank 2 (node1 gpu 0) channel 00 receive from rank 1 via mlx5_0",

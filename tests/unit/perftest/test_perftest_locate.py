@@ -107,8 +107,7 @@ def only(parts):
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.02])
 @pytest.mark.parametrize("count", [4, 5, 16])
 def test_a_slow_port_is_named_and_nobody_else(count, share):
-    world = World(count, **both("n02", 3, share))
-    assert only(world.solve()) == ("rail", ("n02",), 3, True)
+    assert only(World(count, **both("n02", 3, share)).solve()) == ("rail", ("n02",), 3, True)
 
 
 @pytest.mark.parametrize(("way", "word"), [("sends", "sends"), ("receives", "receives")])

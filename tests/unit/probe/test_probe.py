@@ -228,8 +228,7 @@ def test_few_open_files_are_enough_for_a_fleet():
 
 
 def test_command_ends_by_a_broken_pipe_as_in_a_shell(probe):
-    answer = probe.run("n1", "yes | head -n 1; kill -PIPE $$")
-    assert answer == Answer(-signal.SIGPIPE, "y\n", "")
+    assert probe.run("n1", "yes | head -n 1; kill -PIPE $$") == Answer(-signal.SIGPIPE, "y\n", "")
 
 
 def test_command_that_hides_its_end_is_waited_for(probe):

@@ -299,8 +299,7 @@ def test_ranks_of_a_slow_node_are_started_once(open_probe, monkeypatch, tmp_path
     python.write_text(f'#!/bin/sh\n{slow} "$@"\n')
     python.chmod(0o755)
     script = f'export PATH={shlex.quote(str(tmp_path / "bin"))}:$PATH; eval "$0"'
-    probe = open_probe(here("n0", argv=("/bin/sh", "-c", script)))
-    kept = Kept(probe, "sleep 600", start_s=1.5)
+    kept = Kept(open_probe(here("n0", argv=("/bin/sh", "-c", script))), "sleep 600", start_s=1.5)
     assert (tmp_path / "starts").read_text() == "x\n"
     assert until(lambda: marked(kept.mark))
     assert kept.stop() == {"left": []}

@@ -288,8 +288,7 @@ def test_a_leaf_that_loses_packets_on_all_rails_is_one_finding():
 
 
 def test_losses_everywhere_are_the_fabric_s():
-    lost = {(node, 0): 3000 for node in range(16)}
-    ((level, nodes, rail),) = judge(lost)
+    ((level, nodes, rail),) = judge({(node, 0): 3000 for node in range(16)})
     assert (level, len(nodes), rail) == ("fleet", 16, 0)
 
 

@@ -224,8 +224,7 @@ def test_guide_s_script_for_kubernetes_drains_waits_and_returns(tmp_path, monkey
     assert own.status(["n1"])["n1"].idle
     (tmp_path / "job").write_text("pod/train-0\n")
     assert own.status(["n1"])["n1"].word == "busy"
-    found = take_out(own, ["n1"], "replace n1 in progress", wait_s=0)["n1"]
-    assert "still in use" in found.text
+    assert "still in use" in take_out(own, ["n1"], "replace n1 in progress", wait_s=0)["n1"].text
     (tmp_path / "job").unlink()
     assert take_out(own, ["n1"], "replace n1 in progress", wait_s=0)["n1"].is_ok
     assert own.status(["n1"])["n1"].reason == "rdmaprov: replace n1 in progress"

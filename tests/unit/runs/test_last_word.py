@@ -199,9 +199,5 @@ def test_nodes_of_one_reason_are_one_line_with_one_command():
     (found,) = preflight.run_state({}, names).findings
     assert found.text.startswith("gpu01, gpu02, gpu03, gpu04 and 8 more: unknown: not measured:")
     assert "Run: rdmaprov validate SITE;" in found.text
-    words = last_words_of(names[3:])
+    words = {name: Word(PASSED, "20260301-000000-validate") for name in names[3:]}
     assert "--limit 'gpu[01-03]'" in preflight.run_state(words, names).findings[0].remedy
-
-
-def last_words_of(names):
-    return {name: Word(PASSED, "20260301-000000-validate") for name in names}

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.unit.helpers.subnet_texts import DISCOVERY, MANAGERS, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, MANAGERS
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.judge_site import judge_site
@@ -35,11 +35,6 @@ def planned(*, leaf=True, device=True, nodes=16, rails=2):
         ),
         SPINES,
     )
-
-
-@pytest.fixture
-def texts(tmp_path):
-    return Texts(tmp_path)
 
 
 def judged(texts, plan, not_read=()):
@@ -170,8 +165,7 @@ def test_host_that_is_not_in_the_inventory_is_extra_unless_named(texts):
 
 
 def test_device_that_is_no_rail_is_extra(texts):
-    plan = planned(rails=1)
-    assert set(found(judged(texts, plan))) == {
+    assert set(found(judged(texts, planned(rails=1)))) == {
         ("wrong", "extra", f"node{number:03d}", ()) for number in range(1, 17)
     }
 

@@ -1,4 +1,4 @@
-"""What one tool says of a site: smpquery of partition keys, sharp_hello of SHARP jobs."""
+"""What a site expects of its subnet: the routing engine, partition keys, SHARP jobs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.helpers import sites
 from tests.unit.helpers.subnet_texts import Texts
 from tests.unit.subnet.test_site_subnet import planned
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import load_site
+from rdmaprov.site_subnet.engine_log import EngineLog, engine_logs
 from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.partition_tables import partition_tables, read_tables
 from rdmaprov.site_subnet.sharp_job import judge_output, sharp_jobs
 from rdmaprov.site_subnet.tool import NOT_FOUND, ToolOutput
-from rdmaprov.subnet.problem import level, where
+from rdmaprov.subnet.problem import level, where, word
 
 TABLE = (Path(__file__).parents[2] / "fixtures/subnet/ibsim/smpquery-pkeys.txt").read_text()
 # As smpquery of infiniband-diags 44 says it on ibsim, of a LID that nobody has.
@@ -52,8 +55,7 @@ def subnet(tmp_path):
 def judged(subnet, reader, keys=(0xFFFF,), device=""):
     plan = planned()
     plan = replace(plan, rails=tuple(replace(rail, pkeys=keys) for rail in plan.rails))
-    tables = partition_tables(plan, {device: subnet}, reader, [])
-    site = judge_site(plan, [subnet], tables=tables)
+    site = judge_site(plan, [subnet], tables=partition_tables(plan, {device: subnet}, reader, []))
     return site, [(level(f), where(f), f.what) for f in site.findings]
 
 
@@ -87,8 +89,7 @@ def test_port_with_another_membership_is_named(subnet):
     """A limited member reaches full ones alone, so 0x7fff is not 0xffff."""
     lid = lid_of(subnet, "node003 mlx5_1")
     site, told = judged(subnet, Reader(**{f"lid{lid}": TABLE.replace("0xffff", "0x7fff")}))
-    says = "lacks the partition key 0xffff; it has 0x7fff"
-    assert told == [("wrong", "node003 rail 1", says)]
+    assert told == [("wrong", "node003 rail 1", "lacks the partition key 0xffff; it has 0x7fff")]
     assert site.exit_code == ExitCode.FAILED
 
 
@@ -145,8 +146,7 @@ def fat_tree(tmp_path):
 def judged_sharp(fat_tree, node, *, sharp=True):
     plan, log = replace(planned(), sharp=sharp), list[str]()
     site = judge_site(plan, [fat_tree], jobs=sharp_jobs(plan, [fat_tree], node, log))
-    told = [(level(each), where(each), each.what) for each in site.findings]
-    return site, told, log
+    return site, [(level(each), where(each), each.what) for each in site.findings], log
 
 
 @pytest.mark.parametrize(
@@ -223,3 +223,113 @@ def test_one_rail_that_does_not_tell_is_not_hidden_by_the_other(fat_tree):
     ((level, _, text),) = told
     assert level == "unknown"
     assert text.startswith("whether a SHARP job is given on node001 rail 0: ")
+
+
+PATH = "/var/log/rdmaprov-opensm-rail0/opensm.log"
+LINE = "0x02 -> osm_ucast_mgr_process: {} tables configured on all switches"
+
+
+class MasterNode:
+    """A node with a log of opensm."""
+
+    def __init__(self, *lines, rc=0):
+        self.name, self.asked = "node001", []
+        self.output = ToolOutput("".join(f"{line}\n" for line in lines), "", rc)
+
+    def run(self, words, _limit_s):
+        self.asked.append(words)
+        return self.output
+
+
+def plan(engine="ftree", managers=("node001", "node002")):
+    return replace(planned(), engine=engine, managers=managers)
+
+
+def judged_engine(texts, wanted, node=None):
+    subnet = texts.judge()
+    site = judge_site(wanted, [subnet], (), engine_logs(wanted, [subnet], {"node001": node}.get))
+    return site, [
+        (level(each), each.part, each.what)
+        for each in site.findings
+        if word(each) == "engine" or each.part == "fabric_routing_engine"
+    ]
+
+
+def test_log_of_the_master_proves_the_engine(texts):
+    node = MasterNode(LINE.format("ftree"))
+    _, found = judged_engine(texts, plan(), node)
+    assert found == []
+    assert PATH in node.asked[0][-1]
+
+
+def test_other_engine_is_wrong(texts):
+    """As opensm falls back to minhop where the fabric does not suit the engine."""
+    site, found = judged_engine(texts, plan(), MasterNode(LINE.format("minhop")))
+    says = "minhop wrote the last tables, expected ftree (fabric_routing_engine)"
+    assert found == [("wrong", "node001", says)]
+    assert site.exit_code == ExitCode.FAILED
+
+
+@pytest.mark.parametrize(
+    ("wanted", "node", "why"),
+    [
+        (plan(), MasterNode(rc=0), f"{PATH} on node001 names no engine"),
+        (plan(), MasterNode("grep: not there", rc=2), f"{PATH} on node001 names no engine"),
+        (plan(), None, "the log is on node001, which is not asked"),
+        (plan(managers=()), None, "the master is not the site's (subnet_manager_hosts)"),
+        (plan(managers=("node002",)), None, "the master is not the site's (subnet_manager_hosts)"),
+    ],
+)
+def test_engine_that_nothing_tells_is_not_verified(texts, wanted, node, why):
+    _, found = judged_engine(texts, wanted, node)
+    assert [each[:2] for each in found] == [("unknown", "fabric_routing_engine")]
+    assert found[0][2].endswith(why)
+
+
+def test_site_that_expects_no_engine_asks_nothing(texts):
+    node = MasterNode(LINE.format("minhop"))
+    assert judged_engine(texts, plan(engine=""), node)[1] == []
+    assert node.asked == []
+
+
+def valley(switch, lid, port, _description):
+    """Lead from leaf-p1-r0 to node009 mlx5_0 (LID 29) by spine-1, a leaf, and spine-2."""
+    ways = {"leaf-p1-r0": 9, "spine-1": 3, "leaf-p1-r1": 11}
+    return ways.get(switch, port) if lid == 29 else port
+
+
+@pytest.mark.parametrize(
+    ("engine", "says"),
+    [
+        ("ftree", "to node009 mlx5_0 goes up again after it went down"),
+        ("ar_updn", "to node009 mlx5_0 goes up again after it went down"),
+        ("minhop", "to node009 mlx5_0 has 4 hops, and 2 would do"),
+        ("dfsssp", ""),
+        ("file", ""),
+    ],
+)
+def test_tables_that_an_engine_does_not_write_are_named(texts, engine, says):
+    texts.route(valley)
+    _, found = judged_engine(texts, plan(engine), MasterNode(LINE.format(engine)))
+    assert bool(found) == bool(says)
+    for state, _, text in found:
+        assert state == "wrong"
+        assert text.startswith(f"the tables are not those of {engine}")
+        assert "leaf-p1-r0 → spine-1 → leaf-p1-r1 → spine-2 → leaf-p2-r0" in text
+        assert text.endswith(says)
+
+
+def test_without_tables_the_engine_is_one_problem_less(texts):
+    texts.write("dump_fts.txt", "")
+    subnet = texts.judge()
+    site = judge_site(plan(), [subnet], (), [EngineLog("minhop")])
+    assert not [each for each in site.findings if word(each) == "engine"]
+
+
+@pytest.mark.parametrize(
+    ("line", "engines"), [("", ["ftree", "updn"]), ("fabric_routing_engine: updn\n", ["updn"])]
+)
+def test_manager_runs_the_engine_of_the_plan(tmp_path, line, engines):
+    files = {**sites.GOOD, "host_vars/n1.yml": line}
+    node = load_site(sites.write(tmp_path / "site", files)).nodes[0]
+    assert node.get("subnet_manager_routing_engines") == engines

@@ -123,8 +123,7 @@ def test_two_devices_on_one_subnet_count_once(tmp_path):
 
 def test_second_device_without_access_is_not_verified(tmp_path):
     host = MadeUpHost("n1")
-    whole = host.run(["ibnetdiscover"], 1)
-    host.outputs["ibnetdiscover"] = [whole, ToolOutput("", NO_PORT, 255)]
+    host.outputs["ibnetdiscover"] = [host.run(["ibnetdiscover"], 1), ToolOutput("", NO_PORT, 255)]
     gathered = read(tmp_path, host, devices=["mlx5_0", "mlx5_1"])
     assert gathered.host == "n1"
     assert [each.part for each in gathered.not_read] == ["mlx5_1"]

@@ -5,15 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES
 
 from rdmaprov.subnet.judge import SubnetVerdict
 from rdmaprov.subnet.problem import word
-
-
-@pytest.fixture
-def texts(tmp_path):
-    return Texts(tmp_path)
 
 
 def to_hca(description):

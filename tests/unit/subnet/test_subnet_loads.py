@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from tests.unit.helpers.subnet_texts import HEALTHY, Texts
+from tests.unit.helpers.subnet_texts import HEALTHY
 
 from rdmaprov.report.of_subnet import MOST_COLUMNS, MOST_ROWS, draw, matrix_of, plots
 from rdmaprov.site_subnet.result import level_loads
@@ -35,8 +35,7 @@ def test_fair_load_is_what_the_links_need_at_least(groups, fair):
 
 
 def test_fair_load_of_many_sets_is_a_lower_bound():
-    groups = {frozenset({number, number + 1}): 6 for number in range(20)}
-    assert 3 <= fair_load(groups) <= 6
+    assert 3 <= fair_load({frozenset({number, number + 1}): 6 for number in range(20)}) <= 6
 
 
 def test_levels_and_rails_are_found(fabric):
@@ -64,13 +63,7 @@ def test_each_node_has_a_parent_in_one_tree_at_least(fabric, count):
 
 
 def test_a_pattern_without_a_flow_over_leaves_costs_nothing():
-    silent = Load({}, [], worst=None, worst_above=None, worst_down=None)
-    assert lost_share({"ringx": silent}) == 0
-
-
-@pytest.fixture
-def texts(tmp_path):
-    return Texts(tmp_path)
+    assert lost_share({"ringx": Load({}, [], worst=None, worst_above=None, worst_down=None)}) == 0
 
 
 RING = "#b3202a"

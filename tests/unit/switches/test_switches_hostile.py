@@ -233,6 +233,5 @@ def test_names_have_no_control_characters():
 
 def test_every_reader_says_which_command_has_each_needed_fact():
     for reader in READERS:
-        asked = {fact for ask in reader.asks for fact in ask.facts}
-        assert asked
+        assert {fact for ask in reader.asks for fact in ask.facts}
         assert all(ask.tells and ask.command for ask in reader.asks)

@@ -29,8 +29,7 @@ def test_site_wants_exactly_its_priorities(tmp_path):
 
 def test_lossy_site_wants_no_pfc(tmp_path):
     cumulus = right_switch(tmp_path, "cumulus")
-    lossy = replace(SITE, pfc=frozenset())
-    (wrong,) = sentences(cumulus.judge(lossy), WRONG)
+    (wrong,) = sentences(cumulus.judge(replace(SITE, pfc=frozenset())), WRONG)
     assert wrong.startswith("PFC is on for priority 3, expected none (roce_qos_pfc_priorities;")
 
 

@@ -135,8 +135,7 @@ def test_openconfig(tmp_path, is_get):
         {"source": "leaf:8080", "updates": [{"Path": name, "values": {name: value}}]}
         for name, value in OPENCONFIG.items()
     ]
-    document = of_gnmic if is_get else OPENCONFIG
-    (tmp_path / "leaf" / "get.json").write_text(json.dumps(document))
+    (tmp_path / "leaf" / "get.json").write_text(json.dumps(of_gnmic if is_get else OPENCONFIG))
     saved = SavedAnswers.__new__(SavedAnswers)
     saved.path = tmp_path / "leaf"
     found = saved.read()

@@ -186,8 +186,7 @@ def test_tuner_file_has_the_plugin_s_fields():
 
 
 def test_sizes_of_a_tuner_file_do_not_overlap_and_end_at_what_was_measured():
-    gains = [Gain(RING, size, 0.1, 0.05) for size in SIZES]
-    text = tuner_file(gains, SIZES, 2, 16)
+    text = tuner_file([Gain(RING, size, 0.1, 0.05) for size in SIZES], SIZES, 2, 16)
     bounds = [tuple(map(int, line.split(",")[1:3])) for line in text.splitlines() if line[0] != "#"]
     assert (bounds[0][0], bounds[-1][1]) == (SIZES[0], SIZES[-1])
     assert all(high + 1 == low for (_, high), (low, _) in itertools.pairwise(bounds))
