@@ -19,7 +19,6 @@ from tests.unit.helpers.sites import GOOD, write
 
 HIDDEN = "127.0.0.1"
 CLOSED = "    ansible_port: 1\n    ansible_ssh_timeout: 5\n"
-VAULT_PASSWORD = "correct horse"
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_run_is_kept_for_its_user_only(site):
 @pytest.fixture
 def vaulted(site):
     """Provide the site with the nodes' address vaulted, which ends up in what ssh says."""
-    (site.parent / "vault.pass").write_text(VAULT_PASSWORD)
+    (site.parent / "vault.pass").write_text("correct horse")
     encrypted = subprocess.run(
         [
             str(Path(sys.executable).with_name("ansible-vault")),

@@ -12,7 +12,6 @@ GUID = 0xB8CEF60300A1B2C4
 OTHER = 0x248A070300F0F0F0
 UNIT = "/etc/systemd/system/rdmaprov-opensm-rail0.service"
 CONFIGURATION = "/etc/opensm/rdmaprov-rail0.conf"
-NO_MASTER = "sminfo: iberror: failed: query"
 
 
 class OpensmNode(FakeMachine):
@@ -106,7 +105,7 @@ class OpensmNode(FakeMachine):
 
     def _sminfo(self, _argv: list[str]) -> str:
         if not self.masters:
-            raise CommandFailed(["sminfo"], 255, NO_MASTER)
+            raise CommandFailed(["sminfo"], 255, "sminfo: iberror: failed: query")
         guid, lid, priority = self.masters[0]
         return (
             f"sminfo: sm lid {lid} sm guid {guid:#x}, activity count 9 priority {priority} "

@@ -223,13 +223,12 @@ def test_unknown_boot_loader_is_told_only_where_it_matters(machine: FakeMachine)
 
 ENTRY = "/boot/loader/entries/abc-5.14.0-427.el9.x86_64.conf"
 OLDER = "/boot/loader/entries/abc-5.14.0-362.el9.x86_64.conf"
-RESCUE = "/boot/loader/entries/abc-0-rescue.conf"
 MARK = "/var/lib/rdmaprov/kernel-arguments-hugepages"
 
 
 @pytest.fixture
 def red_hat(machine: FakeMachine) -> FakeMachine:
-    for path in (ENTRY, OLDER, RESCUE):
+    for path in (ENTRY, OLDER, "/boot/loader/entries/abc-0-rescue.conf"):
         machine.put(path, "title x\nlinux /vmlinuz-x\noptions root=UUID=1 ro\n")
     machine.put("/proc/cmdline", "root=UUID=1 ro\n")
 

@@ -244,9 +244,6 @@ def test_dcb_that_cannot_be_read_is_an_error(node: QosNode, text: str):
         run(node)
 
 
-PORT_STATE = "/sys/class/infiniband/mlx5_0/ports/1/state"
-
-
 @pytest.fixture
 def flapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     for name, value in {"_SETTLE_S": 0.2, "_RETURN_S": 1.0, "_PAUSE_S": 0.01}.items():
@@ -260,7 +257,7 @@ def flapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
 def shows(flapping: FakeMachine, carrier: str, changes: int, state: str = "4: ACTIVE") -> None:
     flapping.put("/sys/class/net/ens1/carrier", carrier + "\n")
     flapping.put("/sys/class/net/ens1/carrier_changes", f"{changes}\n")
-    flapping.put(PORT_STATE, state + "\n")
+    flapping.put("/sys/class/infiniband/mlx5_0/ports/1/state", state + "\n")
 
 
 def after(monkeypatch: pytest.MonkeyPatch, events: list[Callable[[], None]]) -> list[float]:

@@ -21,7 +21,6 @@ from tests.program import fork
 MOST_S = 10.0
 MOST_KB = 500_000
 SECRET = "hunter2"
-MINE = "mine"
 _TOGETHER = 4  # inputs at once, as some wait
 _KILLED_S = 3 * MOST_S
 
@@ -56,7 +55,7 @@ class Try:
         self._outside = directory / "outside"
         self._place.mkdir(parents=True)
         self._outside.mkdir()
-        (self._outside / "victim").write_text(MINE)
+        (self._outside / "victim").write_text("mine")
         words = given.make(self._place)
         self._before = self._kept()
         self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - until `harm`

@@ -24,7 +24,6 @@ CONNECTS = [row for row in wordings() if row["read"] in ("connect", "closed")]
 PORTS = [row for row in wordings() if row["read"] == "event-port"]
 CASES = [(row, number) for row in PATHS for number in statuses()[row["read"]]]
 UNKNOWN = [(row, 99 if row["read"] == "ibv_modify_qp" else 14) for row in PATHS]
-KINDS_OF_TEXT = [in_standard_error, in_a_report, in_the_log]
 GIDS = re.compile(r",? (?:local ?G(?:id|ID) |remote ?G(?:id|ID)s? ?|local GID )\{\w+\}")
 
 
@@ -65,7 +64,7 @@ def fleets(draw):
     order = draw(st.permutations(range(count)))
     return (
         case,
-        draw(st.sampled_from(KINDS_OF_TEXT)),
+        draw(st.sampled_from([in_standard_error, in_a_report, in_the_log])),
         count,
         order,
         draw(st.integers(0, GPUS - 1)),

@@ -22,7 +22,6 @@ LEAF = LldpNeighbor(
     "8a:78:6e:77:a8:04", "Ethernet1/1", 120, "gpu1-rail0", "leaf01.dc.example", forwards=True
 )
 ABSENT = "[WARN/control] unable to connect to socket /run/lldpd.socket: No such file or directory"
-DENIED = "sh: 1: lldpctl: Permission denied"
 FRAME = "0180c200000e02000000000188cc0207040011223344550403056531060200780000"
 NONE = Neighborhood("", "", {}, {})
 
@@ -80,7 +79,7 @@ def test_without_a_daemon_only_a_plan_makes_it_listen(said):
 
 def test_what_cannot_be_read_is_unknown():
     for said in (
-        {"lldpctl": (126, "", DENIED)},
+        {"lldpctl": (126, "", "sh: 1: lldpctl: Permission denied")},
         {"lldpctl": (0, "<html>\n", "")},
         {**lldpd("what"), "python3": (0, "", "")},
         {"python3": (1, "", "Traceback\nPermissionError: no")},

@@ -272,9 +272,6 @@ def test_names_and_texts_of_a_stranger_reach_no_terminal_raw(place, capsys):
     assert "script" in out
 
 
-OF_KINDS = ("kind", "leaf", "part", "values")
-
-
 def keep_run(place, number, **changes):
     """Keep an acceptance with two findings; return its directory."""
     data = gate_runs.accepted(4) | {"started": fleet_runs.started(number).isoformat()}
@@ -286,7 +283,7 @@ def run_of_0_1_0(place, number, say=lambda what: what):
     """Keep it as 0.1.0 wrote it: without kinds, perhaps in other words."""
     data = gate_runs.accepted(4) | {"started": fleet_runs.started(number).isoformat()}
     for each in data["findings"]:
-        for name in OF_KINDS:
+        for name in ("kind", "leaf", "part", "values"):
             del each[name]
         each["what"] = say(each["what"])
     del data["findings"][2:]

@@ -92,19 +92,17 @@ def test_run_returns_what_the_program_printed():
     assert run(["cat"], stdin="hello") == "hello"
 
 
-def test_run_tells_how_a_program_failed():
-    with pytest.raises(CommandError, match="ended with 3: out of luck"):
-        run(["sh", "-c", "echo out of luck >&2; exit 3"])
-
-
-def test_run_ends_a_program_that_takes_too_long():
-    with pytest.raises(CommandError, match="did not end within"):
-        run(["sleep", "30"], timeout_s=0.1)
-
-
-def test_run_of_a_program_that_is_not_there():
-    with pytest.raises(CommandError, match="no-such-program is not installed"):
-        run(["no-such-program"])
+@pytest.mark.parametrize(
+    ("words", "timeout_s", "says"),
+    [
+        (["sh", "-c", "echo out of luck >&2; exit 3"], 9, "ended with 3: out of luck"),
+        (["sleep", "30"], 0.1, "did not end within"),
+        (["no-such-program"], 9, "no-such-program is not installed"),
+    ],
+)
+def test_run_tells_how_a_program_failed(words, timeout_s, says):
+    with pytest.raises(CommandError, match=says):
+        run(words, timeout_s=timeout_s)
 
 
 def test_results_keep_the_order_of_the_items():

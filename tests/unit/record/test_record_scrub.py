@@ -119,13 +119,12 @@ def test_what_is_no_secret_stays(text):
 
 
 HOSTS = "127.0.0.1 localhost\n10.20.30.7 gpu07.cluster.lan gpu07\n10.20.30.9 store01\n"
-SYSFS = "fe80:0000:0000:0000:ba3f:d2ff:fe55:6677"
 TEXTS = {
     "/etc/hosts": HOSTS,
     "/ip": "inet 10.1.2.7/24 brd 10.1.2.255 scope global\ninet6 2001:db8:5:6::7/64\n"
     "inet6 fe80::ba3f:d2ff:fe55:6677/64\nlink/ether b8:3f:d2:55:66:77 brd ff:ff:ff:ff:ff:ff",
     "/route": "default via 10.1.2.254 dev ens1\n10.0.0.0/8 via 10.1.2.254\n10.1.2.0/24 dev ens1",
-    "/gid": SYSFS,
+    "/gid": "fe80:0000:0000:0000:ba3f:d2ff:fe55:6677",
     "/mapped": "0000:0000:0000:0000:0000:ffff:0a01:0207",
     "/guid": "b83f:d203:0055:6677",
     "/ibstat": "Node GUID: 0xb83fd20300556677\nversion 10.1.0.7-1\nfirmware 28.39.1002",

@@ -20,8 +20,6 @@ from rdmaprov.runs.files import read_whole, require_own, write_whole
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.results import VERBS
 
-WRITERS = 4
-
 
 def test_mode_and_owner_are_ours_whatever_stood_there(tmp_path: Path):
     for name in ("m.prom", "m.prom.new"):
@@ -48,7 +46,7 @@ def test_no_link_is_followed(tmp_path: Path, name: str):
 
 def test_a_reader_sees_one_of_several_writers_whole(tmp_path: Path):
     path = tmp_path / "m"
-    texts = [str(number) * 100_000 for number in range(WRITERS)]
+    texts = [str(number) * 100_000 for number in range(4)]
     write_whole(path, texts[0])
 
     def write(text: str) -> None:

@@ -248,16 +248,13 @@ def test_wrong_priority_is_named_by_packets_however_long_the_watch_was(watch):
     assert "most packets had 0 (ethtool -S: tx_prioN_packets)" in text
 
 
-def test_priority_that_was_wrong_for_a_while_is_still_named_at_the_end(watch):
-    watch.pass_seconds(9, bad(load(PACKETS, priority=0)))
-    watch.pass_seconds(100, HEALTHY)
-    assert proven(watch) == [("priority", (BAD,), RAIL)]
-
-
-def test_second_with_another_priority_is_no_verdict(watch):
-    watch.pass_seconds(1, bad(load(PACKETS, priority=0)))
-    watch.pass_seconds(20, HEALTHY)
-    assert proven(watch) == []
+@pytest.mark.parametrize(
+    ("wrong_s", "right_s", "named"), [(9, 100, [("priority", (BAD,), RAIL)]), (1, 20, [])]
+)
+def test_priority_that_was_wrong_for_a_while_is_named_at_the_end(watch, wrong_s, right_s, named):
+    watch.pass_seconds(wrong_s, bad(load(PACKETS, priority=0)))
+    watch.pass_seconds(right_s, HEALTHY)
+    assert proven(watch) == named
 
 
 def test_packets_that_a_queue_drops_have_no_priority(watch):
