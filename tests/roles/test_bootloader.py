@@ -160,9 +160,7 @@ def test_drop_in_left_by_an_interrupted_removal_is_seen(node: Debian):
         ),
     ],
 )
-def test_configuration_that_could_not_start_the_node_is_not_put_in_place(
-    node: Debian, spoil, message: str
-):
+def test_configuration_that_could_not_start_the_node_is_not_put_in_place(node, spoil, message):
     before = node.read(grub.CONFIG)
     spoil(node)
     with pytest.raises(NodeError, match=rf"{grub.CONFIG} is unchanged: .*{message}"):

@@ -130,14 +130,12 @@ def test_devices_and_processes_beyond_a_few_are_counted(machine: FakeMachine):
     assert (len(found), found[-1]) == (17, "4 more")
 
 
-def test_process_whose_files_cannot_be_read_counts_as_busy(
-    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_process_whose_files_cannot_be_read_counts_as_busy(machine, monkeypatch):
     names = machine.names
     process(machine, 41, UVERBS)
     process(machine, 40)
 
-    def refuse(directory: str) -> list[str]:
+    def refuse(directory):
         if directory == "/proc/40/fd":
             raise PermissionError(13, "Permission denied", directory)
         return names(directory)

@@ -59,9 +59,7 @@ def test_ansible_doc_shows_the_same_without_a_warning(documented: dict[str, dict
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_module_is_documented_with_an_example_and_its_results(
-    documented: dict[str, dict[str, Any]], name: str
-):
+def test_module_is_documented_with_an_example_and_its_results(documented, name):
     entry = documented[f"rdmaprov.node.{name}"]
     assert entry["doc"]["short_description"]
     assert yaml.safe_load(entry["examples"])

@@ -96,9 +96,7 @@ def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
         ("sysctl file", ("configured", fabric.OWN_FILE, "content")),
     ],
 )
-def test_each_layer_is_seen_alone(
-    node: FakeMachine, ip: IpRoute, lost: str, found: tuple[str, str, str]
-):
+def test_each_layer_is_seen_alone(node, ip, lost, found):
     apply(node)
     {
         "link": lambda: ip.up.update(ens1=False),
@@ -156,9 +154,7 @@ def test_rule_of_an_old_address_goes(node: FakeMachine, ip: IpRoute):
     assert ip.rules["-4"] == [(5, "198.18.0.9", "77"), (1000, "198.18.0.1", "1000")]
 
 
-def test_rule_that_networkd_adds_when_the_link_comes_up_is_no_failure(
-    node: FakeMachine, ip: IpRoute, monkeypatch: pytest.MonkeyPatch
-):
+def test_rule_that_networkd_adds_when_the_link_comes_up_is_no_failure(node, ip, monkeypatch):
     apply(node)
     rules = copy.deepcopy(ip.rules)
     ip.up["ens1"] = False
@@ -300,9 +296,7 @@ def test_parent_that_is_up_is_left_alone(machine: FakeMachine):
         ({"eno1": ["198.18.0.1/24"]}, r"eno1: has 198\.18\.0\.1/24, expected on rail 0, ens1"),
     ],
 )
-def test_address_that_the_site_does_not_name_is_refused(
-    node: FakeMachine, ip: IpRoute, links: dict[str, list[str]], message: str
-):
+def test_address_that_the_site_does_not_name_is_refused(node, ip, links, message):
     ip.links.update(links)
     with pytest.raises(Refused, match=message):
         apply(node)
@@ -348,11 +342,7 @@ def test_router_without_source_routing_is_refused(node: FakeMachine, ip: IpRoute
         "-net.ipv4.conf.ens1.arp_announce = 1",
     ],
 )
-def test_later_sysctl_file_that_says_otherwise_is_refused(
-    node: FakeMachine,
-    ip: IpRoute,  # noqa: ARG001
-    line: str,
-):
+def test_later_sysctl_file_that_says_otherwise_is_refused(node, ip, line):  # noqa: ARG001
     node.put("/etc/sysctl.d/95-site.conf", f"# ours\n{line}\n")
     with pytest.raises(Refused, match=r"95-site\.conf:2: sets .*ens1.* at boot, after"):
         apply(node)
@@ -378,9 +368,7 @@ def test_profile_that_has_the_way_to_the_node_is_not_replaced(node: FakeMachine,
     assert not node.exists("/etc/NetworkManager")
 
 
-def test_rule_that_cannot_be_added_is_a_failure(
-    node: FakeMachine, ip: IpRoute, monkeypatch: pytest.MonkeyPatch
-):
+def test_rule_that_cannot_be_added_is_a_failure(node, ip, monkeypatch):
     def refuses(family: str, words: list[str]) -> None:  # noqa: ARG001
         raise CommandFailed(["ip", "rule", "add"], 2, "RTNETLINK answers: Operation not permitted")
 

@@ -202,9 +202,7 @@ def test_race_of_confirm_and_revert_has_one_winner(node: FakeMachine):
     assert kept > 0
 
 
-def test_step_that_would_outlast_the_timer_is_not_begun(
-    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_step_that_would_outlast_the_timer_is_not_begun(node, monkeypatch):
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     timer = guard.Guard("rdmaprov-revert-1", 130.0, 30)

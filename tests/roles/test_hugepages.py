@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +54,7 @@ def test_nothing_wanted_changes_nothing_on_a_factory_node(node: Node):
         (lambda node: node.remove(LINK), ("configured", "rdmaprov-hugepages.service")),
     ],
 )
-def test_each_layer_is_seen_alone(
-    node: Node, lose: Callable[[Node], None], changed: tuple[str, str]
-):
+def test_each_layer_is_seen_alone(node, lose, changed):
     run(node, count_2m=20)
     lose(node)
     assert layers(run(node, count_2m=20)) == [changed]
@@ -188,9 +185,7 @@ def test_large_pages_at_run_time_need_no_boot(node: Node):
         ({"per_numa_node_2m": [-1, 2]}, "the number of pages cannot be negative"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_changed(
-    node: Node, given: dict[str, Any], message: str
-):
+def test_what_cannot_be_is_refused_before_anything_is_changed(node, given, message):
     with pytest.raises(Refused, match=message):
         run(node, **given)
     assert node.written == []

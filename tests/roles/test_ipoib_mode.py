@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -122,9 +121,7 @@ def used(node: FakeMachine, path: str) -> str:
     ],
 )
 @pytest.mark.parametrize("address", ["", "198.18.0.1/24"])
-def test_boot_sets_it_by_each_manager_as_the_suite_reads_it(
-    node: FakeMachine, prepare: Callable[[FakeMachine], None], path: str, line: str, address: str
-):
+def test_boot_sets_it_by_each_manager_as_the_suite_reads_it(node, prepare, path, line, address):
     prepare(node)
     if prepare is with_networkd:
         node.programs["networkctl reload"] = lambda _: used(node, path)

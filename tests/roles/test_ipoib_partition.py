@@ -7,8 +7,6 @@ Hat's "Configuring IPoIB" for RHEL 9 (mlx5_ib0.8002, P_Key 0x8002).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.links import Addressing, Links
@@ -195,9 +193,7 @@ def planned(node: FakeMachine, address: Addressing = ADDRESS) -> Plan:
 
 
 @pytest.mark.parametrize(("prepare", "path", "text"), MANAGERS)
-def test_boot_makes_it_by_each_manager(
-    node: FakeMachine, prepare: Callable[[FakeMachine], None], path: str, text: str
-):
+def test_boot_makes_it_by_each_manager(node, prepare, path, text):
     make(node)
     prepare(node)
     for step in planned(node).steps:
@@ -214,9 +210,7 @@ def test_boot_makes_it_by_each_manager(
         (with_ifupdown, STANZA),
     ],
 )
-def test_suite_reads_what_boots_set(
-    node: FakeMachine, prepare: Callable[[FakeMachine], None], path: str
-):
+def test_suite_reads_what_boots_set(node, prepare, path):
     make(node)
     prepare(node)
     for step in planned(node, Addressing("192.0.2.1/24", ipoib_mode="datagram")).steps:

@@ -114,9 +114,7 @@ def test_undone_settings_leave_no_file(node: Node):
         ),
     ],
 )
-def test_wrong_value_is_refused_before_anything_is_written(
-    node: Node, given: dict[str, Any], message: str
-):
+def test_wrong_value_is_refused_before_anything_is_written(node, given, message):
     with pytest.raises(Refused, match=message.replace("(", r"\(")):
         converge(node, limits, arguments(**given), check=False)
     assert node.value(SWAPPINESS) == "60"

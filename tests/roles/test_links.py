@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.machine import CommandFailed, NodeError
@@ -48,9 +46,7 @@ def node(machine: FakeMachine) -> FakeMachine:
         ([with_networkd, lambda n: with_ifupdown(n, "iface ens1 inet manual\n")], "ifupdown"),
     ],
 )
-def test_manager_is_the_one_that_has_the_device(
-    node: FakeMachine, managers: list[object], name: str
-):
+def test_manager_is_the_one_that_has_the_device(node, managers, name):
     for manager in managers:
         assert callable(manager)
         manager(node)
@@ -247,9 +243,7 @@ OTHER_FAMILY = Addressing("198.18.0.1/32", "fe80::1", 1000, 1001)
         ),
     ],
 )
-def test_router_is_reached_over_the_link(
-    node: FakeMachine, with_manager: Callable[..., None], wanted: Addressing, lines: str
-):
+def test_router_is_reached_over_the_link(node, with_manager, wanted, lines):
     with_manager(node)
     apply(node, wanted=wanted)
     manager = Links(node, "auto").of("ens1")

@@ -68,9 +68,7 @@ def test_later_file_for_several_devices_gives_way(node: FakeMachine):
     assert "Name=ens1" in (node.read(own) or "")
 
 
-def test_file_that_networkd_does_not_use_is_an_error(
-    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_file_that_networkd_does_not_use_is_an_error(node, monkeypatch):
     monkeypatch.setattr("plugins.module_utils.links.networkd._SETTLE_S", 0)
     with_networkd(node)
     with pytest.raises(
@@ -140,9 +138,7 @@ def test_profile_is_no_more_than_the_rail_needs(stacked: FakeMachine):
         ("routing-rules", "priority 1001 from 198.18.0.10 table 1000\n"),
     ],
 )
-def test_profile_that_lacks_something_is_refused_with_the_command(
-    stacked: FakeMachine, name: str, seen: str
-):
+def test_profile_that_lacks_something_is_refused_with_the_command(stacked, name, seen):
     stacked.programs[SHOW.format(name)] = seen
     with pytest.raises(Refused, match=r"NetworkManager's profile 'rail zero' makes this") as said:
         plan(stacked)

@@ -110,9 +110,7 @@ def fails(text: str):
         ("bond0.100", "vlan", "aa:bb:cc:dd:ee:02", "vlans", "bond0.100"),
     ],
 )
-def test_device_keeps_the_admins_definition(
-    node: FakeMachine, netdev: str, kind: str, mac: str, section: str, name: str
-):
+def test_device_keeps_the_admins_definition(node, netdev, kind, mac, section, name):
     device(node, netdev, kind, mac)
     do(planned(node, netdev))
     text = node.read(f"/etc/netplan/90-rdmaprov-{netdev}.yaml") or ""
@@ -128,9 +126,7 @@ def test_device_keeps_the_admins_definition(
         ("eno1.7", "vlan", r"eno1\.7 is a vlan, and netplan has none of this name in vlans"),
     ],
 )
-def test_device_without_a_definition_of_its_own_is_refused(
-    node: FakeMachine, netdev: str, kind: str, why: str
-):
+def test_device_without_a_definition_of_its_own_is_refused(node, netdev, kind, why):
     device(node, netdev, kind)
     with pytest.raises(Refused, match=why):
         planned(node, netdev)

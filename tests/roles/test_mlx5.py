@@ -85,9 +85,7 @@ def test_module_that_is_not_loaded_is_only_configured(node: FakeMachine):
         ({"mlx5_core": {"prof_sel": 1}, "mlx5-core": {"prof_sel": 2}}, "given twice"),
     ],
 )
-def test_wrong_input_is_refused_before_anything_is_written(
-    node: FakeMachine, parameters: object, message: str
-):
+def test_wrong_input_is_refused_before_anything_is_written(node, parameters, message):
     with pytest.raises(Refused, match=message):
         converge(node, mlx5, arguments(parameters), check=False)
     assert not node.exists(mlx5.OWN)
@@ -134,9 +132,7 @@ def test_other_file_that_counts_more_is_named(node: FakeMachine, file: str, text
         ("/etc/modprobe.d/zz.conf.bak", "options mlx5_core debug_mask=2\n"),
     ],
 )
-def test_other_file_that_counts_less_or_says_the_same_is_left(
-    node: FakeMachine, file: str, text: str
-):
+def test_other_file_that_counts_less_or_says_the_same_is_left(node, file, text):
     node.put(file, text)
     converge(node, mlx5, arguments(), check=False)
     assert node.read(file) == text
@@ -155,9 +151,7 @@ def test_other_file_that_counts_less_or_says_the_same_is_left(
         ("nvidia", "NVreg_Sizes", "1,16", "1,0x10"),
     ],
 )
-def test_values_are_compared_by_meaning(
-    node: FakeMachine, module: str, name: str, seen: str, wanted: object
-):
+def test_values_are_compared_by_meaning(node, module, name, seen, wanted):
     node.put(f"/sys/module/{module}/initstate", "live\n")
     put_parameter(node, module, name, seen, 0o444)
     node.programs["modinfo -p nvidia"] = (

@@ -130,9 +130,7 @@ def undo(root: Path, role: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_commands_remove_what_the_role_wrote(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_commands_remove_what_the_role_wrote(name, tmp_path, monkeypatch):
     monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
     monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
     case: Case = CASES[name]

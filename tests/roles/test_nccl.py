@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from plugins.module_utils.converge import converge
@@ -192,9 +191,7 @@ def test_device_that_may_come_is_waited_for(node: FakeMachine):
         ({"environment": {"NCCL_TOPO_FILE": "/" * 1024}}, "NCCL cuts it after 1023"),
     ],
 )
-def test_wrong_value_is_refused_before_anything_is_written(
-    node: FakeMachine, given: dict[str, Any], message: str
-):
+def test_wrong_value_is_refused_before_anything_is_written(node, given, message):
     node.put(CONF, OLD)
     with pytest.raises(Refused, match=message):
         converge(node, nccl, arguments(**given), check=False)
@@ -263,9 +260,7 @@ def test_each_backup_stays(node: FakeMachine):
     ]
 
 
-def test_run_cut_after_the_backup_is_finished_by_the_next(
-    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_run_cut_after_the_backup_is_finished_by_the_next(node, monkeypatch):
     node.put(CONF, OLD)
     write = node.write
 

@@ -96,9 +96,7 @@ def test_device_that_cannot_be_opened_is_an_error(node: FakeMachine):
         ("wide", "LINK_TYPE_P1", NodeError, "its value is unknown"),
     ],
 )
-def test_setting_that_cannot_be_told_or_changed(
-    node: FakeMachine, output: str, setting: str, cause: type[NodeError], message: str
-):
+def test_setting_that_cannot_be_told_or_changed(node, output, setting, cause, message):
     node.programs[QUERY] = query_text(output)
     with pytest.raises(cause, match=message):
         converge(node, mlx5, arguments(firmware_settings={setting: 1}), check=False)
@@ -243,13 +241,7 @@ ENGINE = "INTERNAL_CPU_OFFLOAD_ENGINE"
         (0, SEPARATED, {ENGINE: 0, "INTERNAL_CPU_MODEL": 1}, "is DPU mode"),
     ],
 )
-def test_setting_that_takes_a_rail_away_is_refused(
-    machine: FakeMachine,
-    function: int,
-    seen: dict[str, str],
-    settings: dict[str, object],
-    says: str,
-):
+def test_setting_that_takes_a_rail_away_is_refused(machine, function, seen, settings, says):
     pci = f"0000:18:00.{function}"
     node = card(machine, pci, **seen)
     given = arguments(rails=[{"pci": pci}], firmware_settings=settings)
@@ -269,9 +261,7 @@ def test_setting_that_takes_a_rail_away_is_refused(
     ],
     ids=["the other port", "no rail beyond it", "separated host", "as it is", "to the host"],
 )
-def test_setting_that_leaves_the_rail_is_taken(
-    machine: FakeMachine, function: int, seen: dict[str, str], settings: dict[str, object]
-):
+def test_setting_that_leaves_the_rail_is_taken(machine, function, seen, settings):
     pci = f"0000:18:00.{function}"
     given = arguments(rails=[{"pci": pci}], firmware_settings=settings)
     converge(card(machine, pci, **seen), mlx5, given, check=True)

@@ -182,9 +182,7 @@ def test_own_hold_of_an_administrator_stays(node: AptNode):
         ({"package_sha256": "12"}, "does not have 64 hexadecimal digits"),
     ],
 )
-def test_wrong_value_is_refused_before_anything_is_written(
-    node: AptNode, given: dict[str, Any], message: str
-):
+def test_wrong_value_is_refused_before_anything_is_written(node, given, message):
     with pytest.raises(Refused, match=message):
         converge(node, ofed, {**arguments(), **given}, check=True)
 

@@ -234,9 +234,7 @@ def test_dnf_holds_by_versionlock(rhel: FakeMachine):
         ("mlnx_ofed", "24.10-1.1.4.0", "rhel9.6"),
     ],
 )
-def test_vendors_repository_of_a_red_hat_release(
-    tmp_path: Path, source: str, version: str, release: str
-):
+def test_vendors_repository_of_a_red_hat_release(tmp_path, source, version, release):
     node = FakeMachine(tmp_path)
     node.put("/etc/os-release", 'ID="rocky"\nVERSION_ID="9.6"\nID_LIKE="rhel centos fedora"\n')
     node.programs["uname"] = "x86_64\n"

@@ -102,9 +102,7 @@ def archive(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_archive_becomes_a_repository_if_its_checksum_is_right(
-    node: AptNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_archive_becomes_a_repository_if_its_checksum_is_right(node, tmp_path, monkeypatch):
     path = tmp_path / "MLNX_OFED_LINUX-24.10.tgz"
     sha256 = archive(path)
     given: dict[str, Any] = {"repository_url": "", "package_url": str(path)}

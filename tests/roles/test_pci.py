@@ -27,9 +27,7 @@ def function(machine: FakeMachine, space: bytes) -> Function:
     ("name", "read_request", "payload"),
     [("plx8796-upstream", 128, 256), ("qemu-root-port", 128, 128), ("qemu-virtio-net", 128, 128)],
 )
-def test_function_is_read_as_lspci_reads_it(
-    machine: FakeMachine, name: str, read_request: int, payload: int
-):
+def test_function_is_read_as_lspci_reads_it(machine, name, read_request, payload):
     seen = function(machine, config_space.captured(FIXTURES / f"{name}.txt"))
     assert (seen.read_request(), seen.payload()) == (read_request, payload)
     assert seen.redirects() == []

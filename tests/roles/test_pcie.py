@@ -149,9 +149,7 @@ def test_virtual_function_of_a_gpu_of_the_host_is_none(node: Node):
         (["node0", "node1"], "", "its NUMA node 1 has no processors"),
     ],
 )
-def test_interrupts_stay_where_there_is_no_choice(
-    node: Node, nodes: list[str], cpulist: str, reason: str
-):
+def test_interrupts_stay_where_there_is_no_choice(node, nodes, cpulist, reason):
     for name in ("node0", "node1"):
         node.remove(f"/sys/devices/system/node/{name}/cpulist")
         Path(node.path(f"/sys/devices/system/node/{name}")).rmdir()
@@ -283,9 +281,7 @@ def test_iommu_mode_that_cannot_be_told_is_an_error(node: Node):
         run(node, iommu="passthrough")
 
 
-def test_iommu_mode_that_an_architecture_lacks_is_refused(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-):
+def test_iommu_mode_that_an_architecture_lacks_is_refused(node, monkeypatch):
     monkeypatch.setattr(pcie, "architecture", lambda: "aarch64")
     with pytest.raises(Refused, match="no argument for off on aarch64; write keep"):
         run(node, iommu="off")

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from plugins.module_utils.machine import NodeError
@@ -151,9 +150,7 @@ def test_description_has_rails_only_by_what_finds_them(node: Node):
         ),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_written(
-    node: Node, break_it: Callable[[Node], None], given: dict[str, Any], message: str
-):
+def test_what_cannot_be_is_refused_before_anything_is_written(node, break_it, given, message):
     break_it(node)
     with pytest.raises(Refused, match=message):
         run(node, **given)
@@ -210,9 +207,7 @@ def test_rail_that_is_not_there_may_come(node: Node):
 @pytest.mark.parametrize(
     "mode", ["none [integrity] confidentiality", "none integrity [confidentiality]"]
 )
-def test_registers_of_a_locked_kernel_are_left_and_named_once(
-    node: Node, monkeypatch: pytest.MonkeyPatch, mode: str
-):
+def test_registers_of_a_locked_kernel_are_left_and_named_once(node, monkeypatch, mode):
     def refused(*_: object) -> None:
         raise NodeError("Operation not permitted")
 

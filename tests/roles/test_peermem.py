@@ -244,9 +244,7 @@ def test_nics_that_cannot_do_dmabuf_are_named(node: FakeMachine, monkeypatch: py
         converge(node, peermem, arguments("auto"), check=True)
 
 
-def test_drivers_decide_and_not_the_kernels_number(
-    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_drivers_decide_and_not_the_kernels_number(node, monkeypatch):
     """What was backported to a distribution's kernel, its number does not tell."""
     node.put("/proc/sys/kernel/osrelease", "4.18.0-553.el8_10.x86_64\n")
     result = converge(node, peermem, arguments("auto"), check=True)

@@ -151,9 +151,7 @@ def test_last_ten_changes_are_kept(root_of: Path):
     assert names == [f"run-{number:02}" for number in range(3, MOST_CHANGES + 3)]
 
 
-def test_copies_have_a_limit_and_the_oldest_go_first(
-    root_of: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_copies_have_a_limit_and_the_oldest_go_first(root_of, monkeypatch):
     monkeypatch.setattr(replaced, "MOST_BYTES", 3000)
     changed(root_of, "old").write("/etc/a", "a" * 2000)
     changed(root_of, "old").write("/etc/a", "b")

@@ -139,9 +139,7 @@ def test_node_that_fits_is_let_through(node: FakeMachine):
         ({"gpu_count": 1}, "has 2 GPUs, expected 1"),
     ],
 )
-def test_node_that_does_not_fit_is_refused(
-    node: FakeMachine, described: dict[str, object], message: str
-):
+def test_node_that_does_not_fit_is_refused(node, described, message):
     with pytest.raises(Refused, match=message):
         require(node, **described)
 
@@ -203,9 +201,7 @@ def test_name_that_another_card_could_get_is_warned_of(by_rdma: FakeMachine):
     assert not converge(by_rdma, nccl, wanted, check=False)["warnings"]
 
 
-def test_pcie_of_the_card_is_set_now_and_at_each_boot(
-    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_pcie_of_the_card_is_set_now_and_at_each_boot(machine, monkeypatch):
     by_rdma = pcie_node.made(machine, monkeypatch)
     by_rdma.remove("/sys/class/net/ens1")
     place = by_rdma.real(f"/sys/bus/pci/devices/{pcie_node.NIC}")

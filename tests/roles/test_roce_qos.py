@@ -97,9 +97,7 @@ def test_what_one_tool_set_is_right_for_the_other(node: QosNode, first: str, sec
     ("backend", "sysfs"), [("dcb", False), ("mlnx_qos", False), ("mlnx_qos", True)]
 )
 @pytest.mark.parametrize("sizes", [{"1": 0, "2": 131072}, {"0": 131072, "2": 65536}])
-def test_lossless_priority_moves_to_a_buffer_that_was_empty(
-    node: QosNode, backend: str, sysfs: bool, sizes: dict[str, int]
-):
+def test_lossless_priority_moves_to_a_buffer_that_was_empty(node, backend, sysfs, sizes):
     node.port.sysfs = sysfs
     run(node, backend=backend, priority_buffer={"3": 1})
     moved = {"priority_buffer": {"3": 2}, "buffer_bytes": sizes}
@@ -144,9 +142,7 @@ def test_many_wrong_entries_are_counted(node: QosNode):
         ("host", False, "DCBX"),
     ],
 )
-def test_one_wrong_setting_is_repaired_and_nothing_else(
-    node: QosNode, backend: str, name: str, value: object, setting: str
-):
+def test_one_wrong_setting_is_repaired_and_nothing_else(node, backend, name, value, setting):
     run(node, backend=backend)
     right = getattr(node.port, name)
     setattr(node.port, name, copy(value))
@@ -326,9 +322,7 @@ def test_program_makes_what_the_role_makes(node: QosNode, tmp_path: Path):
     assert program.apply(after_boot, "ens1")[:-1] == []
 
 
-def test_program_waits_for_what_a_driver_makes_later(
-    node: QosNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_program_waits_for_what_a_driver_makes_later(node, monkeypatch, capsys):
     run(node)
     port = node.tools.ports.pop("ens1")
     monkeypatch.setattr("time.sleep", lambda _: node.tools.ports.update(ens1=port))
@@ -339,9 +333,7 @@ def test_program_waits_for_what_a_driver_makes_later(
 
 
 @pytest.mark.parametrize("text", ["", "{"])
-def test_program_says_what_is_wrong_with_a_description(
-    node: QosNode, text: str, capsys: pytest.CaptureFixture[str]
-):
+def test_program_says_what_is_wrong_with_a_description(node, text, capsys):
     if text:
         node.put(DESCRIPTION, text)
     assert program.main(["ens1"], node, patience_s=0) == 1

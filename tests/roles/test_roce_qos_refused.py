@@ -47,9 +47,7 @@ def node(tmp_path: Path) -> QosNode:
         ({"dcbx": "firmware", "backend": "dcb"}, "dcb cannot give DCBX to the firmware"),
     ],
 )
-def test_wrong_request_is_refused_before_anything_is_set(
-    node: QosNode, changed: dict[str, Any], message: str
-):
+def test_wrong_request_is_refused_before_anything_is_set(node, changed, message):
     with pytest.raises(Refused, match=message):
         run(node, **changed)
     assert not node.port.entries
@@ -273,9 +271,7 @@ def after(monkeypatch: pytest.MonkeyPatch, events: list[Callable[[], None]]) -> 
     return pauses
 
 
-def test_link_that_goes_and_comes_back_is_waited_for(
-    flapping: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_link_that_goes_and_comes_back_is_waited_for(flapping, monkeypatch):
     port = Link(flapping, "ens1")
     events = [
         lambda: shows(flapping, "0", 3, "1: DOWN"),
@@ -287,9 +283,7 @@ def test_link_that_goes_and_comes_back_is_waited_for(
     assert len(pauses) == 3
 
 
-def test_link_that_does_not_go_is_not_waited_for_long(
-    flapping: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_link_that_does_not_go_is_not_waited_for_long(flapping, monkeypatch):
     pauses: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
     monkeypatch.setattr(link, "time", clock)
@@ -305,9 +299,7 @@ def test_link_that_stays_down_is_an_error(flapping: FakeMachine):
         port.await_return("its PFC changed")
 
 
-def test_link_that_was_down_before_is_not_waited_for(
-    flapping: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_link_that_was_down_before_is_not_waited_for(flapping, monkeypatch):
     shows(flapping, "0", 3, "1: DOWN")
     pauses = after(monkeypatch, [])
     Link(flapping, "ens1").await_return("its PFC changed")

@@ -42,17 +42,13 @@ def test_python_of_a_user_s_is_replaced_by_the_system_s(machine: FakeMachine):
     assert shipped.command(machine, "pcie") == started
 
 
-def test_python_of_a_user_s_is_refused_if_the_system_s_is_too_old(
-    machine: FakeMachine, system: Path
-):
+def test_python_of_a_user_s_is_refused_if_the_system_s_is_too_old(machine, system):
     machine.programs["/usr/bin/python3 -I -c"] = CommandFailed(["/usr/bin/python3"], 1, "")
     with pytest.raises(Refused, match=rf"others than root can change {system}, so no unit"):
         shipped.command(machine, "pcie")
 
 
-def test_python_of_a_user_s_is_refused_if_the_system_s_is_one_too(
-    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_python_of_a_user_s_is_refused_if_the_system_s_is_one_too(machine, monkeypatch):
     monkeypatch.setattr(shipped, "weak_spot", lambda path: path)
     with pytest.raises(Refused, match=r"^ansible_python_interpreter: others than root"):
         shipped.command(machine, "pcie")

@@ -133,9 +133,7 @@ def test_standbys_restart_interrupts_nothing(node: OpensmNode):
     assert apply(node, node="ib02", qos=True)["interrupts"] == []
 
 
-def test_masters_restart_is_refused_on_a_busy_node(
-    node: OpensmNode, monkeypatch: pytest.MonkeyPatch
-):
+def test_masters_restart_is_refused_on_a_busy_node(node, monkeypatch):
     apply(node)
     monkeypatch.setattr(busy, "users", lambda _: ["pid 9 of root, python"])
     with pytest.raises(busy.Busy, match="the master restarts"):
@@ -158,9 +156,7 @@ def test_rail_on_another_port_restarts_it(node: OpensmNode):
 
 
 @pytest.mark.parametrize("priority", [0, 15])
-def test_strangers_master_is_refused_by_name_and_nothing_is_changed(
-    node: OpensmNode, priority: int
-):
+def test_strangers_master_is_refused_by_name_and_nothing_is_changed(node, priority):
     node.masters, node.descriptions = [(OTHER, 9, priority)], {9: "MF0;sw-core-1:MQM8700/U1"}
     with pytest.raises(Refused) as refusal:
         apply(node)
@@ -279,9 +275,7 @@ def test_rail_without_its_device_waits_for_the_driver(node: OpensmNode):
         ({"hosts": [f"n{i}" for i in range(15)] + ["ib01"]}, "at most 15 hosts"),
     ],
 )
-def test_what_cannot_be_is_refused_before_any_change(
-    node: OpensmNode, changed: dict[str, Any], says: str
-):
+def test_what_cannot_be_is_refused_before_any_change(node, changed, says):
     with pytest.raises(Refused, match=says):
         apply(node, **changed)
     assert not node.units

@@ -156,9 +156,7 @@ def two_managers(sim: Sim) -> tuple[SimNode, SimNode]:
 
 
 @pytest.mark.long
-def test_verb_judges_the_managers_before_during_and_after_a_handover(
-    sim: Sim, capfd: pytest.CaptureFixture[str]
-):
+def test_verb_judges_the_managers_before_during_and_after_a_handover(sim, capfd):
     one, two = two_managers(sim)
     assert sim.verb(capfd) == (ExitCode.OK, [])
 

@@ -48,9 +48,7 @@ def test_run_keeps_the_node_only_for_a_reboot_that_follows():
     assert is_over(found(), "", reboots=True)
 
 
-def test_warnings_and_notes_of_a_role_are_handed_on(
-    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_warnings_and_notes_of_a_role_are_handed_on(machine, monkeypatch):
     def plan(machine: FakeMachine, arguments: dict[str, Any]) -> Plan:  # noqa: ARG001
         made = Plan(machine)
         made.notes.append("dmabuf: the node supports it")

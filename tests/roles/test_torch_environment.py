@@ -8,7 +8,6 @@ import sys
 import sysconfig
 import venv
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +75,7 @@ def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path)
         (f"torch==2.13.0 --hash=sha256:{'a' * 64}", "THESE PACKAGES DO NOT MATCH THE HASHES"),
     ],
 )
-def test_pip_of_the_wheelhouse_refuses_what_is_not_there(
-    real: Real, tmp_path: Path, line: str, message: str
-):
+def test_pip_of_the_wheelhouse_refuses_what_is_not_there(real, tmp_path, line, message):
     wheel(tmp_path / "wheels", "2.13.0")
     # Debian keeps the wheels of ensurepip in a directory of their own.
     places = (Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels"))
@@ -124,9 +121,7 @@ def test_environment_with_other_versions_is_replaced_whole(quick: Real, tmp_path
         ),
     ],
 )
-def test_environment_that_cannot_be_built_leaves_the_old_one(
-    quick: Real, tmp_path: Path, broken: Callable[[Path], None], message: str
-):
+def test_environment_that_cannot_be_built_leaves_the_old_one(quick, tmp_path, broken, message):
     wheel(tmp_path / "wheels", "2.13.0")
     converge(quick, torch_runtime, environment(tmp_path), check=False)
     used = (tmp_path / "torch").readlink()
@@ -140,9 +135,7 @@ def test_environment_that_cannot_be_built_leaves_the_old_one(
 
 
 @pytest.mark.parametrize("cut", ["partial", "not linked", "not remembered"])
-def test_run_that_was_killed_is_repaired(
-    quick: Real, tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_run_that_was_killed_is_repaired(quick, tmp_path, cut, monkeypatch):
     wheel(tmp_path / "wheels", "2.13.0")
     if cut == "partial":
         (tmp_path / "torch.b/bin").mkdir(parents=True)
@@ -163,9 +156,7 @@ def killed(*_: object) -> None:
 
 
 @pytest.mark.program
-def test_pip_without_an_index_names_the_connection(
-    real: Real, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_pip_without_an_index_names_the_connection(real, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_RETRIES", "1")
     for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "http_proxy"):
@@ -236,9 +227,7 @@ def test_python_of_its_own_without_ensurepip_is_refused(tmp_path: Path):
         converge(node, torch_runtime, arguments(python="/opt/python/bin/python3"), check=True)
 
 
-def test_index_is_not_on_a_command_line(
-    real: Real, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_index_is_not_on_a_command_line(real, tmp_path, monkeypatch):
     url = "http://someone:secret@127.0.0.1:9/simple"
     given = environment(tmp_path, wheelhouse="", index_url=url)
     command = CommandFailed(["pip"], 1, "ERROR: stopped")

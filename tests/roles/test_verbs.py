@@ -63,9 +63,7 @@ def use(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
         (errno.EPROTONOSUPPORT, "mlx5_0's driver does not register dma-buf memory (Protocol not"),
     ],
 )
-def test_error_of_a_bad_descriptor_tells(
-    monkeypatch: pytest.MonkeyPatch, error: int, obstacle: str
-):
+def test_error_of_a_bad_descriptor_tells(monkeypatch, error, obstacle):
     library = Library(error)
     use(monkeypatch, library)
     said = dmabuf.dmabuf_obstacle("mlx5_0")

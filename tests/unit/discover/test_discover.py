@@ -276,9 +276,7 @@ def test_unreachable_node_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(("said", "is_news"), [("2T", False), ("2G", True), ("4T", True)])
-def test_installed_memory_is_what_the_kernel_counts_and_a_little(
-    machine: Path, tmp_path: Path, said: str, is_news: bool
-):
+def test_installed_memory_is_what_the_kernel_counts_and_a_little(machine, tmp_path, said, is_news):
     files = {**sites.GOOD, "host_vars/n1.yml": f"fabric_memory_bytes: {said}\n"}
     node = load_site(sites.write(tmp_path / "site", files)).nodes[0]
     found = variables.host_variables(collector.collect(str(machine)), node)

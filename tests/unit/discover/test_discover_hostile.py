@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -81,9 +80,7 @@ def test_no_answer_is_an_error_of_ours(document):
 
 
 @pytest.mark.program
-def test_hostile_node_is_named_and_nothing_of_it_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_hostile_node_is_named_and_nothing_of_it_is_written(tmp_path, capsys):
     canary = tmp_path / "canary"
     liar = tmp_path / "python3"
     evil = {"kernel": f"{{{{ lookup('pipe', 'touch {canary}') }}}}"}
@@ -99,9 +96,7 @@ def test_hostile_node_is_named_and_nothing_of_it_is_written(
 
 
 @pytest.mark.program
-def test_every_node_that_could_not_be_read_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_every_node_that_could_not_be_read_is_named(tmp_path, capsys):
     liar = tmp_path / "python3"
     liar.write_text("#!/bin/sh\nprintf '%s\\033[2J' $$ >&2; exit 3\n")
     liar.chmod(0o700)
@@ -115,9 +110,7 @@ def test_every_node_that_could_not_be_read_is_named(
 
 
 @pytest.mark.program
-def test_difference_is_shown_and_kept_unless_it_is_to_be_replaced(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_difference_is_shown_and_kept_unless_it_is_to_be_replaced(tmp_path, capsys):
     local = f"ansible_connection: local\nansible_python_interpreter: {sys.executable}\n"
     files = {"group_vars/nodes.yml": local, "host_vars/n1.yml": "fabric_gpu_count: 8\n"}
     site = sites.write(tmp_path / "site", {**sites.GOOD, **files})

@@ -66,9 +66,7 @@ def node(tmp_path: Path) -> FakeMachine:
         ("neither", NodeError, "does not show whether it is in DPU mode"),
     ],
 )
-def test_role_refuses_ports_that_are_not_the_host_s(
-    node: FakeMachine, mode: str, error: type[NodeError], says: str
-):
+def test_role_refuses_ports_that_are_not_the_host_s(node, mode, error, says):
     node.programs[f"mstconfig -d {ADDRESS} -e query"] = MODES[mode][0]
     with pytest.raises(error, match=says):
         role.require_host_owns(Plan(node), ["ens1"])

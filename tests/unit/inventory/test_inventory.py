@@ -155,9 +155,7 @@ def test_vault_is_opened_with_its_password(tmp_path: Path, monkeypatch: pytest.M
     assert load_site(site).nodes[0].get("fabric_mtu_bytes") == 4242
 
 
-def test_reference_site_is_found_from_any_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_reference_site_is_found_from_any_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len(load_site(data_dir("inventory") / "ib", "ib0*,!ib01").nodes) == 8
 

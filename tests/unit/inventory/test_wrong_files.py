@@ -154,9 +154,7 @@ nodes:
         (["check", "good", "--format", "html"], ExitCode.USAGE),
     ],
 )
-def test_exit_codes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: ExitCode
-):
+def test_exit_codes(tmp_path, monkeypatch, arguments, code):
     sites.write(tmp_path / "good", sites.GOOD)
     sites.write(tmp_path / "wrong", {**sites.GOOD, "group_vars/nodes.yml": "fabric_mtu: 1"})
     monkeypatch.chdir(tmp_path)
@@ -178,9 +176,7 @@ def test_json_names_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert problem["hosts"] == ["n1", "n2"]
 
 
-def test_github_annotation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_github_annotation(tmp_path, monkeypatch, capsys):
     wrong_site(tmp_path)
     monkeypatch.chdir(tmp_path)
     run(["check", "site", "--format", "github"])
@@ -222,9 +218,7 @@ NAMED = {  # by --limit: what the error names
 
 
 @pytest.mark.parametrize(("limit", "named"), NAMED.items())
-def test_part_of_a_limit_that_matches_nothing_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, named: str
-):
+def test_part_of_a_limit_that_matches_nothing_is_named(tmp_path, monkeypatch, limit, named):
     monkeypatch.chdir(tmp_path)
     bare = {"hosts.yml": sites.GOOD["hosts.yml"] + "bare:\n"}
     sites.write(tmp_path / "site", {**sites.GOOD, **bare})

@@ -282,17 +282,13 @@ def lab(tmp_path: Path) -> Path:
     return site
 
 
-def test_lab_without_hosts_says_what_writes_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_lab_without_hosts_says_what_writes_them(tmp_path, capsys):
     assert run(["check", str(lab(tmp_path))]) == 3
     assert "run `rdmaprov lab up`, which writes them" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("shape", [None, *shapes.catalogue()])
-def test_lab_of_each_shape_is_silent_and_green(
-    shape: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_lab_of_each_shape_is_silent_and_green(shape, tmp_path, capsys):
     wanted = shapes.find(shape)
     rails = range(wanted.rails or model.DEFAULT_RAILS)
     nodes = tuple(
