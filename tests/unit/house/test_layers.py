@@ -26,6 +26,7 @@ scheduler
 probe
 tuning runner
 record
+kernel_log
 facts
 bandwidth
 sizing

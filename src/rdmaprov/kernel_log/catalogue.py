@@ -1,0 +1,82 @@
+"""The catalogue of catalogue.yml: what an Xid or another line means, and asks for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_TABLE = Path(__file__).with_name("catalogue.yml")
+IGNORE, RESET, REBOOT, HARDWARE, UNKNOWN = "ignore", "reset", "reboot", "hardware", "unknown"
+HANDS = (RESET, REBOOT, HARDWARE)  # what needs a hand
+CLEAR, SEVERITY, RECOVERY = "clear", "severity", "recovery"
+_PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+_PARTS = {
+    "{pci}": rf"(?P<device>{_PCI})",
+    "{port}": rf"(?:[\w-]+ )?(?P<device>{_PCI})",
+    "{aer}": r"(?:AER: )?(?:Multiple |PCIe Bus Error: severity=)?",
+    "{from}": rf"(?:,| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",
+    "{mlx5}": rf"mlx5_core (?P<device>{_PCI})(?: \S+)?: "
+    r"(?:\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
+    "{mce}": r"(?:EDAC \w+ MC\d+: |mce: )?(?:\[Hardware Error\]: )?",
+    "{uncorrected}": r"(?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS
+    "{process}": r"process (?P<pid>\d+)(?:(?:,.*)? \((?P<program>.+?)\))?",
+    "{task}": r"(?P<program>.+?)(?::(?P<pid>\d+))?",
+    "{netdev}": r"(?P<device2>[\w.@-]+):? (?:NIC )?",
+}
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a line means.
+
+    Attributes:
+        action: one of the catalogue's; `clear`; or where the line says it: `severity`, `recovery`.
+        is_linked: whether the driver changes the GPU's recovery action with it.
+        clears: how the kinds begin that a `clear` ends.
+    """
+
+    kind: str
+    action: str
+    means: str
+    is_linked: bool = False
+    clears: tuple[str, ...] = ()
+
+
+@cache
+def xids() -> dict[int, Meaning]:
+    """Return the meanings of the Xids that have one."""
+    return {
+        int(code.rstrip("+")): Meaning(f"xid-{code.rstrip('+')}", action, means, code[-1] == "+")
+        for action, rows in _load()["xids"].items()
+        for codes, means in rows.items()
+        for code in str(codes).split()
+    }
+
+
+@cache
+def recovery() -> dict[str, str]:
+    """Return what each recovery action of Xid 154 asks for."""
+    return {str(words): action for words, action in _load()["recovery"].items()}
+
+
+@cache
+def rows() -> tuple[tuple[re.Pattern[str], Meaning], ...]:
+    """Return what the other lines mean, by the beginning of their messages."""
+    found = []
+    for kind, action, means, pattern in _load()["lines"]:
+        for part, instead in _PARTS.items():
+            pattern = pattern.replace(part, instead)
+        action, *clears = action.split()
+        found.append((re.compile(pattern), Meaning(kind, action, means, clears=tuple(clears))))
+    return tuple(found)
+
+
+@cache
+def _load() -> dict[str, Any]:
+    table: dict[str, Any] = yaml.safe_load(_TABLE.read_text())
+    return table

@@ -1,0 +1,223 @@
+"""A text of the kernel's log as events: what happened, to which device, when, what it asks for.
+
+It reads what `dmesg` prints (with `-T`, `--decode`, `--raw`, `--time-format iso`), `journalctl -k`
+in its short forms, and lines of /var/log/messages, with and without a host's name. A line of syslog
+counts if its tag is `kernel:`, so that no program can say what only the kernel may say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from rdmaprov.kernel_log import catalogue
+from rdmaprov.kernel_log.catalogue import CLEAR, IGNORE, RECOVERY, RESET, SEVERITY, UNKNOWN, Meaning
+from rdmaprov.problem import printable
+
+MOST_CHARACTERS = 8 << 20
+MOST_EVENTS = 1000  # of different kinds or devices
+_MOST_LINE = 1000
+_STAMP = (
+    r"\[ *(?P<boot{0}>\d{{1,10}}\.\d{{1,9}})\]"
+    r"|\[(?P<day{0}>\w{{3}} \w{{3}} [ \d]?\d \d\d:\d\d:\d\d \d{{4}})\]"
+    r"|(?P<iso{0}>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{{0,10}}(?:Z|[+-]\d\d:?\d\d)?)"
+    r"|(?P<bsd{0}>\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?)"
+)
+_HEAD = re.compile(
+    r"(?:<(?P<level>\d{1,3})>)?(?:(?P<facility>[a-z]{1,8}) {0,6}:[a-z]{1,8} {0,6}: ?)?"
+    rf"(?:(?:{_STAMP.format(1)}) ?)?(?P<tag>(?:[\w.:-]{{1,253}} )?kernel: )?"
+    rf"(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
+)
+_CLOCKS = ("day1", "iso1", "bsd1", "day2", "iso2", "bsd2")
+# What each line has that matters, for grep -E; the others cost next to nothing.
+MATTERS = (
+    "NVRM: |SXid |mlx5_|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck|Hardware Error|EDAC "
+    "|Memory failure|memory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
+    "|Oops: |Internal error: |kernel BUG|Kernel panic|protection fault|[Ll]ink (is )?[Dd]own"
+    "|NETDEV WATCHDOG|Linux version "
+)
+_MATTERS = re.compile(MATTERS)
+_XID = re.compile(
+    r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<code>\d{1,5})\b"
+    r"(?:, pid='?(?P<pid>\d{1,10})\b)?(?:'?, name=(?P<program>[^,]{1,64}))?"
+)
+_SXID = re.compile(
+    r"nvidia-nvswitch\d{1,3}: SXid \(PCI:(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<code>\d{1,6}), "
+    r"(?=Fatal|Non-fatal)"
+)
+_RECOVERY = re.compile(r".* to 0x[0-9a-f]{1,8} \(([\w ]{1,40})\)")
+_SEVERITY = re.compile(r"\b(?:(Fatal)|Non-?fatal)\b")
+_GPU = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{7,16})")
+_AFTER = " s after boot"
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """Equal events of a log.
+
+    Attributes:
+        device: a PCI address, a network device, an mlx5_N, a memory controller; empty for none.
+        via: the PCI port that tells of the device; else the device.
+        first, last: when, as a clock or in seconds after the boot; empty if the lines do not say.
+        pid: of the first line's program; 0 if it does not say.
+        count: lines that tell of it.
+    """
+
+    meaning: Meaning
+    device: str
+    via: str
+    first: str
+    last: str
+    pid: int = 0
+    program: str = ""
+    count: int = 1
+
+    @property
+    def phrase(self) -> str:
+        """Return it in a few words, such as `Xid 79: the GPU has fallen off the bus`."""
+        name = re.sub(r"^(s?)xid-", lambda found: f"{found[1].upper()}Xid ", self.meaning.kind)
+        name = name[:1].upper() + name[1:] if name.startswith("xid") else name
+        when = self.last
+        if self.first != self.last:
+            when = f"{self.first.removesuffix(_AFTER)} to {when}"
+        who = f"{self.program} (pid {self.pid})" if self.program else ""
+        lines = f"{self.count} lines" if self.count > 1 else ""
+        return ", ".join(filter(None, (f"{name}: {self.meaning.means}", who, lines, when)))
+
+
+@dataclass(frozen=True)
+class KernelLog:
+    """What a log tells.
+
+    Attributes:
+        events: of the newest boot, and not repaired since.
+        history: of boots before, or before a device or its driver was started anew.
+        lacks: which part of the newest boot's log was not read; empty for none.
+    """
+
+    events: tuple[LogEvent, ...]
+    history: tuple[LogEvent, ...]
+    lacks: str
+
+    def asking(self, *actions: str) -> list[LogEvent]:
+        """Return the live events that ask for one of some actions."""
+        return [event for event in self.events if event.meaning.action in actions]
+
+
+def parse_log(text: str) -> KernelLog:
+    """Return what a text of the kernel's log tells; it may be a stranger's, and of any size."""
+    cut = max(0, len(text) - MOST_CHARACTERS)
+    if cut:
+        text = f"{text[: MOST_CHARACTERS // 2]}\n{text[-MOST_CHARACTERS // 2 :]}"
+    reading = _Reading()
+    for line in text.split("\n"):  # a message may have form feeds and the like
+        if _MATTERS.search(line):
+            reading.add_line(line[:_MOST_LINE].rstrip("\r"))
+    lacks = "" if reading.begins else "the log does not begin with the boot"
+    if reading.dropped:
+        lacks = f"{reading.dropped:,} events beyond {MOST_EVENTS:,} are left out"
+    if cut:
+        lacks = f"{cut:,} characters in the middle of the log were not read"
+    return KernelLog(tuple(reading.live.values()), tuple(reading.past), lacks)
+
+
+class _Reading:
+    """Events while lines are read."""
+
+    def __init__(self) -> None:
+        self.live: dict[tuple[str, str, str], LogEvent] = {}
+        self.past: list[LogEvent] = []
+        self.begins = False
+        self.dropped = 0
+        self.gpu = ""  # of `NVRM: The NVIDIA GPU`, which the lines behind it complete
+
+    def add_line(self, line: str) -> None:
+        head = _HEAD.match(line)
+        if head is None or not _is_kernels(head):
+            return
+        message = line[head.end() :]
+        if message.startswith("Linux version "):
+            self.begins = True
+            self._end(("",), "")
+        elif (found := self._meaning(message)) is not None:
+            self._add(*found, _when(head))
+
+    def _meaning(self, message: str) -> tuple[Meaning, dict[str, str]] | None:
+        if found := _XID.match(message):
+            number = int(found["code"])
+            unknown = Meaning(f"xid-{number}", UNKNOWN, "NVIDIA's catalogue gives it no action")
+            meaning = catalogue.xids().get(number, unknown)
+            return _settled(meaning, message), found.groupdict("")
+        if found := _SXID.match(message):
+            meaning = Meaning(f"sxid-{found['code']}", SEVERITY, "error of an NVSwitch")
+            return _settled(meaning, message), found.groupdict("")
+        if found := _GPU.match(message):
+            self.gpu = found[1]
+        for pattern, meaning in catalogue.rows():
+            if found := pattern.match(message):
+                groups = found.groupdict("")
+                if meaning.kind == "gpu-lost" and not any(groups.values()):
+                    groups["device"] = self.gpu
+                return meaning, groups
+        return None
+
+    def _add(self, meaning: Meaning, groups: dict[str, str], when: str) -> None:
+        via = _device(groups.get("device", ""))
+        device = _device(groups.get("device2", "")) or via
+        if meaning.action == CLEAR:
+            self._end(meaning.clears, device)
+            return
+        key = (meaning.kind, device, meaning.action)
+        if (before := self.live.get(key)) is not None:
+            self.live[key] = replace(before, count=before.count + 1, last=when)
+        elif len(self.live) >= MOST_EVENTS:
+            self.dropped += 1
+        else:
+            program = printable(groups.get("program", "").strip(" '`<>")[:64])
+            pid = int(groups.get("pid", "")[:10] or 0)
+            self.live[key] = LogEvent(meaning, device, via, when, when, pid, program)
+
+    def _end(self, kinds: tuple[str, ...], device: str) -> None:
+        """Make history of live events: of these kinds, on a device, on all if it is empty."""
+        for key, event in [*self.live.items()]:
+            if key[0].startswith(kinds) and device in ("", event.device, event.via):
+                del self.live[key]
+                self.past = [*self.past, event][-MOST_EVENTS:]
+
+
+def _settled(meaning: Meaning, message: str) -> Meaning:
+    """Return a meaning with the action that its line says, where lines do."""
+    if meaning.action == SEVERITY:
+        found = _SEVERITY.search(message)
+        action = UNKNOWN if found is None else RESET if found[1] else IGNORE
+        return replace(meaning, action=action)
+    if meaning.action == RECOVERY:
+        found = _RECOVERY.match(message)
+        words = found[1] if found else ""
+        action = catalogue.recovery().get(words, UNKNOWN)
+        means = f"{meaning.means} to '{words}'"
+        return replace(meaning, action=action, means=means, clears=("xid-", "gpu-init"))
+    return meaning
+
+
+def _is_kernels(head: re.Match[str]) -> bool:
+    """Return whether the kernel wrote a line: syslog and `dmesg --decode` have others', too."""
+    if int(head["level"] or 0) > 7 or head["facility"] not in (None, "kern"):
+        return False
+    # dmesg alone has a comma in its time, and no tag behind it.
+    is_syslog = head["bsd1"] or (head["iso1"] and "," not in head["iso1"])
+    return bool(head["tag"]) or not is_syslog
+
+
+def _when(head: re.Match[str]) -> str:
+    clock = next(filter(None, (head[name] for name in _CLOCKS)), "")
+    boot = head["boot1"] or head["boot2"]
+    return clock or (f"{float(boot):.0f}{_AFTER}" if boot else "")
+
+
+def _device(text: str) -> str:
+    """Return a device as sysfs has it."""
+    parts = text.lower().split(":")
+    if len(parts) != 3:
+        return text
+    return f"{parts[0][-4:]}:{parts[1]}:{parts[2] if '.' in parts[2] else parts[2] + '.0'}"

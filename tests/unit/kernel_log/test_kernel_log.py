@@ -1,0 +1,201 @@
+"""The reader of the kernel's log, on published lines, in all forms, on a stranger's text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.kernel_log import catalogue
+from rdmaprov.kernel_log.catalogue import HANDS
+from rdmaprov.kernel_log.reader import MOST_CHARACTERS, MOST_EVENTS, parse_log
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+LOST = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1582259, name=nvc:[driver], GPU has fallen off the bus."
+BOOT = "[    0.000000] Linux version 6.8.0-60-generic\n"
+
+
+def published(name):
+    rows = (FIXTURES / f"kernel_log/{name}.txt").read_text().splitlines()
+    return [row.split("\t", 3) for row in rows if row[0] not in "#="]
+
+
+def said(text):
+    log = parse_log(text)
+    events = [*log.events, *log.history]
+    return [(each.meaning.action, each.meaning.kind, each.device or "-") for each in events]
+
+
+def differences(name):
+    return [
+        (row, said(row[3]))
+        for row in published(name)
+        if said(row[3]) != ([] if row[0] == "none" else [tuple(row[:3])])
+    ]
+
+
+def test_published_lines_are_read():
+    assert differences("lines") == []
+    assert len({row[1] for row in published("lines")}) > 30
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "",
+        "[ 1843.308145] ",
+        "[ 1843.308145][  T812] ",
+        "[Sun Dec  1 14:54:40 2024] ",
+        "[Sun Dec  1 14:54:40 2024] node7 kernel: ",
+        "kern  :err   : [ 1843.308145] ",
+        "kern  :warn  : 2025-01-21T04:41:44,283302+00:00 ",
+        "2025-01-21T04:41:44,283302+00:00 ",
+        "<4>[ 1843.308145] ",
+        "[ 1843.308145] node7 kernel: ",
+        "Dec 06 17:49:03 node7 kernel: ",
+        "Dec  6 17:49:03 node7 kernel: [ 8659.726062] ",
+        "Dec 06 17:49:03.123456 node7 kernel: ",
+        "Dec 06 17:49:03 kernel: ",
+        "déc. 06 17:49:03 node7 kernel: ",
+        "2025-01-21T04:41:44+0000 node7 kernel: ",
+        "2025-01-21T04:41:44.283302+01:00 node7 kernel: [ 8659.726062] ",
+    ],
+)
+def test_form_of_a_line(head):
+    (event,) = parse_log(f"x\n{head}{LOST}\r\ny\n").events
+    assert (event.meaning.action, event.meaning.kind) == ("reboot", "xid-79")
+    assert (event.device, event.pid, event.program) == ("0000:3b:00.0", 1582259, "nvc:[driver]")
+    assert bool(event.first) == bool(head)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"Dec 06 17:49:03 node7 app[7]: {LOST}",
+        f"Dec 06 17:49:03 {LOST}",
+        f"2025-01-21T04:41:44+0000 node7 app: {LOST}",
+        f"user  :err   : [ 1843.308145] {LOST}",
+        f"<11>[ 1843.308145] {LOST}",
+        f"[ 1843.308145] systemd[1]: {LOST}",
+        f"[ 1843.308145] app says {LOST}",
+    ],
+)
+def test_what_a_program_says_is_no_event(line):
+    assert said(line) == []
+
+
+def test_equal_events_are_one():
+    lines = [f"[{at}.5] {LOST}" for at in (10, 20, 30)] + [f"[40.5] {LOST.replace('3b', '3c')}"]
+    first, other = parse_log("\n".join(lines)).events
+    assert (first.count, first.first, first.last) == (3, "10 s after boot", "30 s after boot")
+    assert first.phrase == (
+        "Xid 79: the GPU has fallen off the bus, nvc:[driver] (pid 1582259), 3 lines,"
+        " 10 to 30 s after boot"
+    )
+    assert (other.count, other.device) == (1, "0000:3c:00.0")
+
+
+GSP = "NVRM: Xid (PCI:0000:3b:00): 119, pid=7, name=a, Timeout after 6s of waiting for RPC"
+NIC = "mlx5_core 0000:5e:00.0: "
+RECOVER = f"{NIC}mlx5_health_try_recover:344:(pid 9): health recovery "
+SICK = f"{NIC}poll_health:801:(pid 0): device's health compromised - reached miss"
+FATAL = "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:5e:00.0"
+CHANGED = (
+    "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required)"
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "end", "is_over"),
+    [
+        (GSP, BOOT.rstrip(), True),
+        (GSP, "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", True),
+        (GSP, f"{CHANGED} to 0x0 (None)", True),
+        (GSP, f"{CHANGED.replace('3b', '3c')} to 0x0 (None)", False),
+        (SICK, f"{RECOVER}succeeded", True),
+        (SICK, f"{NIC}firmware version: 28.43.2026", True),
+        (SICK, "mlx5_core 0000:5e:00.1: firmware version: 28.43.2026", False),
+        (SICK, f"{RECOVER}failed", False),
+        (FATAL, "pcieport 0000:00:01.0: AER: device recovery successful", True),
+        (FATAL, "pcieport 0000:00:02.0: AER: device recovery successful", False),
+        (FATAL, "pcieport 0000:00:01.0: AER: device recovery failed", False),
+    ],
+)  # fmt: skip
+def test_what_was_repaired_is_history(fault, end, is_over):
+    log = parse_log(f"[10.1] {fault}\n{end}\n")
+    assert bool(log.history) is is_over
+    assert bool(log.asking(*HANDS)) is not is_over
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        (f"{CHANGED} to 0x2 (Node Reboot Required)", "reboot"),
+        (f"{CHANGED} to 0x4 (Drain and Reset)", "reset"),
+        (f"{CHANGED} to 0x9 (Something New)", "unknown"),
+        ("NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 09 (0x1)", "reset"),
+        ("NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Nonfatal XC0 i0 Link 09 (0x1)", "ignore"),
+        ("NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT", "unknown"),
+        ("NVRM: Xid (PCI:0000:3b:00): 167, PCIE_FATAL_TIMEOUT", "unknown"),
+        ("mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 7: bd80000000100134", "hardware"),
+        ("mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 7: 9c00004000010090", "ignore"),
+        ("{1}[Hardware Error]: event severity: fatal", "hardware"),
+        ("{1}[Hardware Error]: event severity: corrected", "ignore"),
+        ("Memory failure: 0x12345: recovery action for dirty LRU page: Recovered", "hardware"),
+        (f"{NIC}High temperature on sensors with bit set 0 1", "hardware"),
+        (f"{NIC}Port module event[error]: module 0, Cable error, Bus stuck", "hardware"),
+        ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x40:2393)", "reset"),
+        ("Oops: 0000 [#1] PREEMPT SMP NOPTI", "reboot"),
+    ],
+)  # fmt: skip
+def test_action_of_a_line(line, action):
+    assert [each[0] for each in said(line)] == [action]
+
+
+def test_lines_that_end_a_sentence_have_its_device():
+    text = "NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: (PCI ID: 10de:26b5) installed in this system\n"
+    assert said(f"{text}NVRM: fallen off the bus and is not responding to commands.\n") == [
+        ("reboot", "gpu-lost", "0000:b3:00.0")
+    ]
+
+
+@pytest.mark.parametrize("name", ["h200-boot-whole"])
+def test_healthy_boot_is_silent_and_whole(name):
+    log = parse_log((FIXTURES / f"kernel/{name}.txt").read_text())
+    assert (log.events, log.history, log.lacks) == ((), (), "")
+
+
+def test_faults_of_programs_need_no_hand():
+    for path in ("kernel/h200-580-xids.txt", "nccl/h100/dmesg-xid-43.txt"):
+        log = parse_log((FIXTURES / path).read_text())
+        assert {each.meaning.action for each in log.events} == {"ignore"}
+
+
+def test_large_text_is_cut_in_its_middle():
+    filler = f"{'x' * 200}\n" * (MOST_CHARACTERS // 200)
+    log = parse_log(f"{BOOT}{LOST}\n{filler}{GSP}\n{filler}{SICK}\n")
+    assert [each.meaning.kind for each in log.events] == ["xid-79", "mlx5-health"]
+    assert "characters in the middle" in log.lacks
+    assert "does not begin" in parse_log(LOST).lacks
+
+
+def test_events_are_bounded():
+    text = "".join(f"NVRM: Xid (PCI:{n:04x}:3b:00): 79\n" for n in range(MOST_EVENTS + 7))
+    log = parse_log(BOOT + text)
+    assert len(log.events) == MOST_EVENTS
+    assert log.lacks.startswith("7 events")
+
+
+def test_words_of_a_node_cannot_move_the_cursor():
+    (event,) = parse_log("Out of memory: Killed process 7 (\x1b[31mred\x07) total-vm:1kB").events
+    assert event.phrase.isprintable()
+
+
+def test_catalogue_has_what_it_names():
+    assert {each.action for each in catalogue.xids().values()} == {
+        *HANDS, "ignore", "severity", "recovery",
+    }  # fmt: skip
+    assert len(catalogue.xids()) == 100
+    kinds = {meaning.kind for _, meaning in catalogue.rows()} | {"xid-79"}
+    ended = {each for _, meaning in catalogue.rows() for each in meaning.clears}
+    assert all(any(kind.startswith(each) for kind in kinds) for each in ended)
