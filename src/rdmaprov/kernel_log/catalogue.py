@@ -14,12 +14,12 @@ _TABLE = Path(__file__).with_name("catalogue.yml")
 IGNORE, RESET, REBOOT, HARDWARE, UNKNOWN = "ignore", "reset", "reboot", "hardware", "unknown"
 HANDS = (RESET, REBOOT, HARDWARE)  # what needs a hand
 CLEAR, SEVERITY, RECOVERY = "clear", "severity", "recovery"
-_PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+_PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 _PARTS = {
     "{pci}": rf"(?P<device>{_PCI})",
     "{port}": rf"(?:[\w-]+ )?(?P<device>{_PCI})",
     "{aer}": r"(?:AER: )?(?:Multiple |PCIe Bus Error: severity=)?",
-    "{from}": rf"(?:,| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",
+    "{from}": rf"(?:,|$| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",
     "{mlx5}": rf"mlx5_core (?P<device>{_PCI})(?: \S+)?: "
     r"(?:\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
     "{mce}": r"(?:EDAC \w+ MC\d+: |mce: )?(?:\[Hardware Error\]: )?",

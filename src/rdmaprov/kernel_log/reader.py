@@ -43,7 +43,7 @@ _XID = re.compile(
 )
 _SXID = re.compile(
     r"nvidia-nvswitch\d{1,3}: SXid \(PCI:(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<code>\d{1,6}), "
-    r"(?=Fatal|Non-fatal)"
+    r"(?!Severity \d|Data \{|.*\bdata\[)"
 )
 _RECOVERY = re.compile(r".* to 0x[0-9a-f]{1,8} \(([\w ]{1,40})\)")
 _SEVERITY = re.compile(r"\b(?:(Fatal)|Non-?fatal)\b")
@@ -218,6 +218,8 @@ def _when(head: re.Match[str]) -> str:
 def _device(text: str) -> str:
     """Return a device as sysfs has it."""
     parts = text.lower().split(":")
+    if len(parts) == 2:
+        parts = ["0000", *parts]
     if len(parts) != 3:
         return text
     return f"{parts[0][-4:]}:{parts[1]}:{parts[2] if '.' in parts[2] else parts[2] + '.0'}"

@@ -34,9 +34,10 @@ def differences(name):
     ]
 
 
-def test_published_lines_are_read():
-    assert differences("lines") == []
-    assert len({row[1] for row in published("lines")}) > 30
+@pytest.mark.parametrize("name", ["lines", "apart"])
+def test_published_lines_are_read(name):
+    assert differences(name) == []
+    assert len({row[1] for row in published(name)}) > 20
 
 
 @pytest.mark.parametrize(
