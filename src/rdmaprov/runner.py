@@ -18,6 +18,7 @@ from ansible import constants
 from rdmaprov import tuning
 from rdmaprov.errors import UsageError
 from rdmaprov.interrupt import Interrupt
+from rdmaprov.surroundings import utf8_locale
 
 if TYPE_CHECKING:
     from ansible_runner import Runner
@@ -56,6 +57,7 @@ def run_ansible(hosts: int = 0, **settings: object) -> Runner:
                 "PATH": path,
                 # Ansible's own setting: ansible-runner would turn host key checking off.
                 "ANSIBLE_HOST_KEY_CHECKING": str(constants.HOST_KEY_CHECKING),
+                **utf8_locale(),
                 **tuning.environment(hosts, Path(own)),
                 **interrupt.environment,
                 **(given if isinstance(given, dict) else {}),

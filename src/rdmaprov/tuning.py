@@ -11,9 +11,11 @@ from pathlib import Path
 from ansible import constants
 from ansible.plugins.loader import connection_loader
 
-from rdmaprov.inventory.ansible_api import find_plugins
+from rdmaprov.errors import UsageError
+from rdmaprov.inventory.ansible_api import AnsibleError, find_plugins
 from rdmaprov.probe.login import write_program
 from rdmaprov.probe.session import Limits
+from rdmaprov.surroundings import ANSIBLE_HINT, is_writable, one_line
 
 # One fork: 100 MB, as Red Hat's controller counts.
 # docs.redhat.com, AAP 2.6, "Capacity settings for instance groups and container groups"
@@ -43,6 +45,7 @@ def environment(hosts: int, place: Path) -> dict[str, str]:
         place: an empty directory of this run.
     """
     chosen, limits = {}, Limits()
+    _require_settings()
     if _is_default("ssh_executable", "ssh"):
         chosen["ANSIBLE_SSH_EXECUTABLE"] = write_program(place, limits.open, limits.opening)
     if _is_default("pipelining", "ssh"):
@@ -57,6 +60,19 @@ def environment(hosts: int, place: Path) -> dict[str, str]:
         most = forks(hosts, os.cpu_count() or 1, _free_bytes())
         chosen["ANSIBLE_FORKS"] = str(min(most, limits.open))
     return chosen
+
+
+def _require_settings() -> None:
+    """Raise if a setting of ssh's is wrong: Ansible would call each node failed.
+
+    Raises:
+        UsageError: the first wrong setting.
+    """
+    _is_default("ssh_executable", "ssh")  # so that the settings are known
+    try:
+        constants.config.get_plugin_options("connection", "ssh")
+    except AnsibleError as error:
+        raise UsageError(one_line(str(error)), ANSIBLE_HINT) from error
 
 
 def forks(hosts: int, cores: int, free_bytes: int) -> int:
@@ -76,13 +92,13 @@ def _is_default(setting: str, connection: str = "") -> bool:
 
 
 def _control_path_dir() -> dict[str, str]:
-    """Return a directory for ssh's control sockets if their paths in Ansible's are too long."""
+    """Return a directory for ssh's control sockets if Ansible's is too long or not writable."""
     usual = Path(
         constants.config.get_config_value(
             "control_path_dir", plugin_type="connection", plugin_name="ssh"
         )
     ).expanduser()
-    if len(os.fsencode(usual)) <= _LONGEST_DIRECTORY:
+    if len(os.fsencode(usual)) <= _LONGEST_DIRECTORY and is_writable(usual):
         return {}
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     short = Path(base, "rdmaprov-cp") if base else Path(f"/tmp/rdmaprov-cp-{os.getuid()}")  # noqa: S108

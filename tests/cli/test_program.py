@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 
 NOWHERE = (ExitCode.INVALID_SITE, "error: nowhere: no such directory")
+OTHER = "Name another file or directory, or allow it."
 FLOOR = "floor --nodes=2 --gpus-per-node=8 --rails=8 --link-gbps=400"
 # Of each verb: cheap words, how it ends, its first line. All else that a verb prints and refuses
 # is tested by calls, which this test compares with a start.
@@ -124,6 +126,10 @@ def test_completion_completes_verbs():
             ],
         ),
         (OSError(5, "Input/output error", "/x"), 1, ["error: /x: Input/output error"]),
+        *(
+            (OSError(number, "No.", "/x"), 2, ["error: /x: No.", f"hint:  {OTHER}"])
+            for number in (errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+        ),
     ],
 )
 def test_error_is_shown_as_lines_with_its_exit_code(monkeypatch, capsys, error, code, lines):

@@ -118,7 +118,7 @@ def test_page_that_cannot_be_written_is_one_line(place, capsys):
     (directory / "report.html").mkdir()  # what root cannot write over either
     (line,) = write.report_page(directory).splitlines()
     assert line.startswith(f"report: not written: {directory}/report.html: Is a directory. Fix")
-    assert run(["report"]) == ExitCode.FAILED
+    assert run(["report"]) == ExitCode.USAGE
     assert "Is a directory" in capsys.readouterr().err
 
 

@@ -43,7 +43,7 @@ def report_without(library, place):
 
 def test_missing_library_is_two_lines(tmp_path):
     done = report_without("jinja2", tmp_path)
-    assert done.returncode == ExitCode.FAILED
+    assert done.returncode == ExitCode.USAGE
     error, hint = done.stderr.splitlines()
     assert error.startswith("error: the Python package jinja2")
     assert hint.startswith("hint:  ")

@@ -11,7 +11,7 @@ from statistics import median
 
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.files import read_whole, write_bytes_whole
 
 # Fewer do not show how much results vary.
@@ -57,7 +57,7 @@ class Drop:
 def history_path(site: Path) -> Path:
     """Return the file with what a site's fleet has reached; one for each site."""
     digest = hashlib.sha256(str(site.resolve()).encode()).hexdigest()[:8]
-    return Path(RUNS) / f"history-{site.resolve().name}-{digest}.jsonl"
+    return runs_directory() / f"history-{site.resolve().name}-{digest}.jsonl"
 
 
 def kind(fabric: Fabric, size_bytes: int, algorithm: str = "auto") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -15,9 +16,18 @@ from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import MEANINGS, ExitCode
 from rdmaprov.interrupt import signals_interrupt
+from rdmaprov.surroundings import ANSIBLE_HINT, home_for_ansible, one_line, require_utf8
 from rdmaprov.verbosity import no_colour
 
 PROGRAM = "rdmaprov"
+# Of a file or directory that the user named, or where the command was started.
+_USERS = (
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
 
 # Verb → "module:command".
 VERBS = {
@@ -77,11 +87,19 @@ def _refuse_os_error(error: OSError, where: object = None) -> int:
 
     where = where or error.filename
     is_full = error.errno in FULL
-    return _refuse(
-        f"{where}: {error.strerror or error}" if where else str(error.strerror or error),
-        "Free space there, then run the same command again." if is_full else "",
-        ExitCode.UNKNOWN if is_full else ExitCode.FAILED,
-    )
+    what = f"{where}: {error.strerror or error}" if where else str(error.strerror or error)
+    if is_full:
+        return _refuse(what, "Free space there, then run the same command again.", ExitCode.UNKNOWN)
+    if isinstance(error, _USERS) or error.errno == errno.EROFS:
+        return _refuse(what, "Name another file or directory, or allow it.", ExitCode.USAGE)
+    return _refuse(what, "", ExitCode.FAILED)
+
+
+def _is_of_settings(error: Exception) -> bool:
+    """Return whether Ansible refuses its configuration, most of which its import reads."""
+    kind = type(error)
+    early = "ansible.constants" not in sys.modules
+    return kind.__module__ == "ansible.errors" and (early or kind.__name__ == "AnsibleOptionsError")
 
 
 def _colour() -> bool | None:
@@ -98,6 +116,7 @@ def _usage_hint(error: click.ClickException) -> str:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; show a user's mistake as two lines."""
     try:
+        require_utf8()
         result = cli.main(
             args=list(arguments), prog_name=PROGRAM, standalone_mode=False, color=_colour()
         )
@@ -121,6 +140,10 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.FAILED
     except OSError as error:
         return _refuse_os_error(error)
+    except Exception as error:
+        if not _is_of_settings(error):
+            raise
+        return _refuse(one_line(str(error)), ANSIBLE_HINT, ExitCode.USAGE)
     if result == ExitCode.INTERRUPTED and pipe.is_closed():
         hint = "The results are kept. Run the same command again to resume."
         return _refuse("interrupted: standard output was closed", hint, ExitCode.INTERRUPTED)
@@ -130,7 +153,7 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Run the program's own command line and exit; a signal to stop is an interrupt."""
     pipe.guard_stdout()
-    with signals_interrupt():
+    with signals_interrupt(), home_for_ansible():
         code = run(sys.argv[1:])
         try:
             sys.stdout.flush()

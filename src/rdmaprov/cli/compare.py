@@ -7,7 +7,7 @@ from typing import IO
 import click
 
 from rdmaprov.cli.complete import complete_run
-from rdmaprov.cli.options import json_option
+from rdmaprov.cli.options import json_option, runs_option
 
 
 @click.command(
@@ -18,6 +18,7 @@ from rdmaprov.cli.options import json_option
 )
 @click.argument("first", metavar="RUN", shell_complete=complete_run)
 @click.argument("second", metavar="RUN", shell_complete=complete_run)
+@runs_option
 @json_option
 def compare(first: str, second: str, json_file: IO[str] | None) -> int:
     """Show what differs between two runs of one verb, down to a setting and a size.

@@ -58,11 +58,11 @@ def _newest_nodes(site: Path) -> list[str]:
     """Return the nodes of the newest run of a whole site; of its newest run, if all had a limit."""
     from rdmaprov.inventory.names import is_safe
     from rdmaprov.report.read import newest_first
-    from rdmaprov.runs.directory import RUNS
+    from rdmaprov.runs.directory import runs_directory
     from rdmaprov.runs.results import RESULTS, results_of
 
     newest: list[str] = []
-    for run in newest_first(Path(RUNS))[:_MOST_RUNS]:
+    for run in newest_first(runs_directory())[:_MOST_RUNS]:
         data = results_of(run / RESULTS, site)
         if data is None:
             continue
@@ -78,8 +78,8 @@ def complete_run(
 ) -> list[CompletionItem]:
     """Return the runs whose names begin so, the newest first; directories behind a slash."""
     from rdmaprov.report.read import newest_first
-    from rdmaprov.runs.directory import RUNS
+    from rdmaprov.runs.directory import runs_directory
 
     if "/" in incomplete:
         return [CompletionItem(incomplete, type="dir")]
-    return matching((path.name for path in newest_first(Path(RUNS))), incomplete)
+    return matching((path.name for path in newest_first(runs_directory())), incomplete)

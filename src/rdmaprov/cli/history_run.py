@@ -18,7 +18,7 @@ from rdmaprov.history.compare import read_pair
 from rdmaprov.history.lines import history_lines
 from rdmaprov.problem import printable
 from rdmaprov.report.read import find_run
-from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.files import not_written
 from rdmaprov.runs.masks import Mask
 from rdmaprov.terminal import Line
@@ -26,10 +26,10 @@ from rdmaprov.terminal import Line
 
 def show_history(site: Path, json_file: IO[str] | None) -> int:
     """Show the history of a site; return the exit code."""
-    found = read_history(site, Path(RUNS))
+    found = read_history(site, runs_directory())
     missed: dict[Path, OSError] = {}
     publish_last(
-        partial(publish, found, Path(RUNS)),
+        partial(publish, found, runs_directory()),
         lambda line: session.screen_for(json_file, Mask(())).show(Line(printable(line))),
     )
     _show(history_lines(found), found.as_data(), json_file, missed)
@@ -39,7 +39,7 @@ def show_history(site: Path, json_file: IO[str] | None) -> int:
 def show_comparison(first: str, second: str, json_file: IO[str] | None) -> int:
     """Show what differs between two runs; return the exit code."""
     began = time.monotonic()
-    runs = Path(RUNS)
+    runs = runs_directory()
     for named in (first, second):
         if not named:
             raise UsageError("a RUN is empty", "Run: rdmaprov compare RUN RUN")

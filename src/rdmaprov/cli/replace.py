@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.options import password_options, site_argument, sizes_option, wait_option
+from rdmaprov.cli.options import (
+    password_options,
+    runs_option,
+    site_argument,
+    sizes_option,
+    wait_option,
+)
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -55,6 +61,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @wait_option("SITE or a node")
+@runs_option
 @password_options
 @verbosity_options
 def replace(**given: Any) -> int:  # noqa: ANN401 - replace_run.return_nodes has their types

@@ -12,7 +12,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
 from rdmaprov.replace.journal import Journal
-from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.last_word import PASSED, last_words
 from rdmaprov.runs.results import results_of
 from rdmaprov.scheduler.model import NodeStatus, Scheduler
@@ -23,8 +23,9 @@ from rdmaprov.terminal import Line
 LEAST = 2
 
 
-def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set[str]:
+def known_good(site: Path, nodes: Sequence[str], runs: Path | None = None) -> set[str]:
     """Return the nodes whose last word is a pass and that the last `accept` has nothing against."""
+    runs = runs or runs_directory()
     good: set[str] = set()
     left = set(nodes)
     for path in sorted(runs.glob("*-accept*/results.json"), reverse=True):

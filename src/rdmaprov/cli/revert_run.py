@@ -16,7 +16,7 @@ from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.site_lock import node_lock_variables, site_lock
 from rdmaprov.errors import UsageError
 from rdmaprov.problem import printable
-from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.runs.results import RESULTS, NotRead, load_results
 from rdmaprov.terminal import Line
@@ -78,10 +78,10 @@ def _run_of(run: str, site: Path) -> tuple[str, Mapping[str, str] | None]:
     Raises:
         UsageError: it is no run of apply on this site.
     """
-    path = next((each for each in (Path(run), Path(RUNS, run)) if each.is_dir()), Path(run))
+    path = next((each for each in (Path(run), runs_directory() / run) if each.is_dir()), Path(run))
     name = path.resolve().name
     if not _NAME.fullmatch(name):
-        hint = f"Pass the name of a directory in {RUNS}/ that ends with -apply"
+        hint = f"Pass the name of a directory in {runs_directory()}/ that ends with -apply"
         raise UsageError(f"{printable(run)} is not the name of a run", hint)
     try:
         data = load_results(path / RESULTS)

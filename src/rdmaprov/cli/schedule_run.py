@@ -122,7 +122,7 @@ def _escape(text: str) -> str:
 
 
 # Of this shell: what the verbs and Slurm's commands read.
-_PASSED = ("ANSIBLE_CONFIG", "SLURM_CONF")
+_PASSED = ("ANSIBLE_CONFIG", "RDMAPROV_RUNS", "SLURM_CONF")
 _CALENDAR_S = 10
 _MOST_UNIT = 1 << 20  # bytes
 

@@ -50,6 +50,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Keep what the tools print in this new directory, for: rdmaprov explain subnet",
 )
 @options.json_option
+@options.runs_option
 @options.password_options
 @verbosity_options
 def subnet(**given: Any) -> int:  # noqa: ANN401 - subnet_run.judge_subnet has their types

@@ -35,6 +35,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which must hold the nodes.")
 @options.wait_option("SITE")
 @options.json_option
+@options.runs_option
 @options.password_options
 @verbosity_options
 def tune(**given: Any) -> int:  # noqa: ANN401 - tune_run.measure has their types

@@ -17,6 +17,7 @@ from rdmaprov.cli.options import (
     password_options,
     record_option,
     refuse_empty,
+    runs_option,
     site_or_record,
 )
 from rdmaprov.cli.publish import publish_options, publish_targets
@@ -45,6 +46,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
 )
 @record_option
 @json_option
+@runs_option
 @publish_options
 @password_options
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST_OPTIONS]...")

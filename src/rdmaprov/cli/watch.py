@@ -26,6 +26,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Watch for this long, such as 10m.  [default: until Ctrl-C]",
 )
 @options.json_option
+@options.runs_option
 @options.password_options
 @verbosity_options
 def watch(

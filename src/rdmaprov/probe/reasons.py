@@ -109,6 +109,11 @@ _SSH = (
         "the jump host forbids to connect to the node",
         "On the jump host, allow it in sshd_config: AllowTcpForwarding, PermitOpen",
     ),
+    (
+        r"No user exists for uid",  # its ssh.c
+        "ssh: the user that runs rdmaprov has no entry in /etc/passwd here",
+        "Add one, or run as a user that has one",
+    ),
     (r"timed out", _SILENCE, "Is it up, and not hung? Try: {ssh}"),
 )
 _PYTHON = re.compile(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.files import write_whole
 from rdmaprov.runs.results import read_json
 from rdmaprov.scheduler.model import MARK, NodeStatus
@@ -21,10 +21,10 @@ _FORMAT = 1
 KEPT_S = 24 * 3600.0
 
 
-def journal_directory(site: Path, runs: Path = Path(RUNS), verb: str = "replace") -> Path:
+def journal_directory(site: Path, runs: Path | None = None, verb: str = "replace") -> Path:
     """Return where a site's journals of a verb are; one file for each node."""
     digest = hashlib.sha256(str(site.resolve()).encode()).hexdigest()[:8]
-    return runs / f"{verb}-{site.resolve().name}-{digest}"
+    return (runs or runs_directory()) / f"{verb}-{site.resolve().name}-{digest}"
 
 
 @dataclass

@@ -14,15 +14,22 @@ from typing import Any
 
 from rdmaprov.errors import UsageError
 from rdmaprov.problem import CONTROL, visible
-from rdmaprov.runs.files import not_written, require_own, write_whole
+from rdmaprov.runs.files import FULL, not_written, require_own, write_whole
 from rdmaprov.runs.masks import Mask
 
 RUNS = "runs"
+
+
+def runs_directory() -> Path:
+    """Return where runs are: RDMAPROV_RUNS (--runs), or runs/ in the working directory."""
+    return Path(os.environ.get("RDMAPROV_RUNS") or RUNS)
+
+
 _INVISIBLE = re.compile(f"[{CONTROL}]")
 
 
 class RunDirectory:
-    """`runs/<time>-<verb>/` in the working directory; only its user can read it.
+    """`<time>-<verb>/` in the directory of runs; only its user can read it.
 
     As a context it keeps the log open, which grows while Ansible or pytest runs. A file that cannot
     be written ends no run: `missed` has its error, and `require_all` raises it at the end.
@@ -31,7 +38,7 @@ class RunDirectory:
     def __init__(self, verb: str, mask: Mask, log: str = "ansible.log") -> None:
         self._mask = mask
         self.missed: dict[Path, OSError] = {}
-        self.path = _make_directory(Path(RUNS), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
+        self.path = _make_directory(runs_directory(), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
         (self.path / "logs").mkdir(mode=0o700)
         self._log_path = self.path / "logs" / log
 
@@ -112,13 +119,19 @@ def _json_escape(character: str) -> str:
 
 def _make_directory(runs: Path, name: str) -> Path:
     """Create and return a directory; append a number if another run started in this second."""
-    runs.mkdir(mode=0o700, exist_ok=True)
-    require_own(runs)
-    for suffix in ("", *(f"-{number}" for number in range(2, 100))):
-        path = runs / (name + suffix)
-        try:
-            path.mkdir(mode=0o700)
-        except FileExistsError:
-            continue
-        return path
+    try:
+        runs.mkdir(mode=0o700, exist_ok=True)
+        require_own(runs)
+        for suffix in ("", *(f"-{number}" for number in range(2, 100))):
+            path = runs / (name + suffix)
+            try:
+                path.mkdir(mode=0o700)
+            except FileExistsError:
+                continue
+            return path
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        hint = "Name another directory for runs: --runs DIR, or RDMAPROV_RUNS=DIR"
+        raise UsageError(f"{runs.absolute()}: {error.strerror}", hint) from error
     raise FileExistsError(17, "99 runs started in this second", str(runs / name))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.results import RESULTS, results_of
 
 PASSED, FAILED, UNKNOWN, STALE = "passed", "failed", "unknown", "stale"
@@ -60,12 +60,13 @@ def left_out(data: Mapping[str, Any]) -> list[str]:
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
-def last_words(site: Path, nodes: Collection[str], runs: Path = Path(RUNS)) -> dict[str, Word]:
+def last_words(site: Path, nodes: Collection[str], runs: Path | None = None) -> dict[str, Word]:
     """Return the last word about each node of which there is one.
 
     Runs are in the order of their names, which have the controller's time; those that saw a node
     in the same boot are in the order of its uptime.
     """
+    runs = runs or runs_directory()
     said: dict[str, list[Word]] = defaultdict(list)
     paths = (path for verb in ("validate", *_CHANGES) for path in runs.glob(f"*-{verb}*/{RESULTS}"))
     enough: datetime | None = None

@@ -19,7 +19,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.recorded import AnyProbe
 from rdmaprov.resources import suite_dir
-from rdmaprov.runs.directory import RUNS, RunDirectory
+from rdmaprov.runs.directory import RunDirectory, runs_directory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
 from rdmaprov.validate.complete import Completeness
@@ -136,7 +136,7 @@ def _arguments(request: ValidateRequest) -> Iterator[str]:
     yield f"--config-file={suite / 'pytest.ini'}"
     yield f"--rootdir={suite}"
     # A wheel's directory is not the user's to write.
-    yield f"--override-ini=cache_dir={Path(RUNS, '.pytest_cache').absolute()}"
+    yield f"--override-ini=cache_dir={(runs_directory() / '.pytest_cache').absolute()}"
     yield f"--inventory={request.site}"
     yield f"--hosts={request.hosts or request.limit or 'all'}"
     yield from request.passwords

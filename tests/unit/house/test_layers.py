@@ -19,6 +19,7 @@ PRINTING = ("main", "table", "row", "last_line")
 # From the ground up. What stands on one line may import from its left.
 LAYERS = """
 exit_codes verbosity words errors problem resources marked interrupt node boundary finding
+surroundings
 terminal
 inventory
 runs

@@ -11,7 +11,7 @@ from typing import Any
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.stage_report import StageReport, stage_from, stage_to_keep
 from rdmaprov.errors import UsageError
-from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.results import read_json
 
 FILE = "stages.json"
@@ -31,9 +31,9 @@ def as_text(of: Mapping[str, Any], reports: Sequence[StageReport]) -> str:
     return json.dumps({**of, "stages": stages}, indent=1) + "\n"
 
 
-def find_run(of: Mapping[str, Any], runs: Path = Path(RUNS)) -> Path | None:
+def find_run(of: Mapping[str, Any], runs: Path | None = None) -> Path | None:
     """Return the newest interrupted run of the same site, nodes and options, None without one."""
-    for path in sorted(runs.glob(f"*-accept*/{FILE}"), reverse=True):
+    for path in sorted((runs or runs_directory()).glob(f"*-accept*/{FILE}"), reverse=True):
         kept = _read(path)
         if kept is not None and _is_same(kept, of):
             return path.parent if _is_interrupted(path.parent) else None
