@@ -10,14 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
-from rdmaprov.problem import printable
-
-# What to do about a setting that Ansible refuses.
-ANSIBLE_HINT = (
-    "Correct it in ansible.cfg or the environment. ANSIBLE_CONFIG=FILE names another ansible.cfg."
-)
-_UTF8 = ("utf-8", "utf8")
-_MOST = 300  # characters of an error: a file without lines is quoted whole
 
 
 def require_utf8() -> None:
@@ -26,12 +18,9 @@ def require_utf8() -> None:
     Raises:
         UsageError: another encoding than UTF-8.
     """
-    found = sys.getfilesystemencoding()
-    if found.lower() not in _UTF8:
-        raise UsageError(
-            f"the locale's encoding is {found}, and rdmaprov needs UTF-8",
-            "Set another locale, such as: LC_ALL=C.UTF-8 rdmaprov ...",
-        )
+    if (found := sys.getfilesystemencoding().lower()) != "utf-8":
+        hint = "Set another locale, such as: LC_ALL=C.UTF-8 rdmaprov ..."
+        raise UsageError(f"the locale's encoding is {found}, and rdmaprov needs UTF-8", hint)
 
 
 def utf8_locale() -> dict[str, str]:
@@ -42,12 +31,11 @@ def utf8_locale() -> dict[str, str]:
     before = locale.setlocale(locale.LC_ALL)
     try:
         locale.setlocale(locale.LC_ALL, "")
-        fits = (locale.getlocale()[1] or "").lower() in _UTF8
+        return {} if locale.getlocale()[1] == "UTF-8" else {"LC_ALL": "C.UTF-8"}
     except (locale.Error, ValueError):
-        fits = False
+        return {"LC_ALL": "C.UTF-8"}
     finally:
         locale.setlocale(locale.LC_ALL, before)
-    return {} if fits else {"LC_ALL": "C.UTF-8"}
 
 
 @contextmanager
@@ -58,26 +46,25 @@ def home_for_ansible() -> Iterator[None]:
     """
     if os.path.expanduser("~") == "~":  # noqa: PTH111 - pathlib raises an error here
         os.environ["HOME"] = "/"  # as container engines do for a user without a name
-    usual = Path("~/.ansible/tmp").expanduser()
-    if "ANSIBLE_LOCAL_TEMP" in os.environ or "ANSIBLE_HOME" in os.environ or is_writable(usual):
+    named = "ANSIBLE_LOCAL_TEMP" in os.environ or "ANSIBLE_HOME" in os.environ
+    if named or is_writable(Path("~/.ansible/tmp").expanduser()):
         yield
         return
     from tempfile import TemporaryDirectory  # help does without
 
     with TemporaryDirectory(prefix="rdmaprov-", ignore_cleanup_errors=True) as directory:
         os.environ["ANSIBLE_LOCAL_TEMP"] = directory
-        try:
-            yield
-        finally:
-            del os.environ["ANSIBLE_LOCAL_TEMP"]
-
-
-def one_line(text: str) -> str:
-    """Return a text of Ansible's on one line."""
-    return printable(" ".join(text.split())[:_MOST])
+        yield
+        del os.environ["ANSIBLE_LOCAL_TEMP"]
 
 
 def is_writable(directory: Path) -> bool:
     """Return whether a directory can be written; of one that is missing, whether it can be made."""
     there = next(path for path in (directory, *directory.parents) if path.exists())
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
+def is_of_settings(error: BaseException | None) -> bool:
+    """Return whether Ansible refuses its configuration, most of which its import reads."""
+    early = "ansible.constants" not in sys.modules or type(error).__name__ == "AnsibleOptionsError"
+    return type(error).__module__ == "ansible.errors" and early

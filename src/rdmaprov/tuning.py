@@ -11,11 +11,10 @@ from pathlib import Path
 from ansible import constants
 from ansible.plugins.loader import connection_loader
 
-from rdmaprov.errors import UsageError
-from rdmaprov.inventory.ansible_api import AnsibleError, find_plugins
+from rdmaprov.inventory.ansible_api import find_plugins
 from rdmaprov.probe.login import write_program
 from rdmaprov.probe.session import Limits
-from rdmaprov.surroundings import ANSIBLE_HINT, is_writable, one_line
+from rdmaprov.surroundings import is_writable
 
 # One fork: 100 MB, as Red Hat's controller counts.
 # docs.redhat.com, AAP 2.6, "Capacity settings for instance groups and container groups"
@@ -45,9 +44,9 @@ def environment(hosts: int, place: Path) -> dict[str, str]:
         place: an empty directory of this run.
     """
     chosen, limits = {}, Limits()
-    _require_settings()
     if _is_default("ssh_executable", "ssh"):
         chosen["ANSIBLE_SSH_EXECUTABLE"] = write_program(place, limits.open, limits.opening)
+    constants.config.get_plugin_options("connection", "ssh")  # refuses a wrong one, once
     if _is_default("pipelining", "ssh"):
         chosen["ANSIBLE_PIPELINING"] = "True"
     if _is_default("ssh_args", "ssh"):
@@ -60,19 +59,6 @@ def environment(hosts: int, place: Path) -> dict[str, str]:
         most = forks(hosts, os.cpu_count() or 1, _free_bytes())
         chosen["ANSIBLE_FORKS"] = str(min(most, limits.open))
     return chosen
-
-
-def _require_settings() -> None:
-    """Raise if a setting of ssh's is wrong: Ansible would call each node failed.
-
-    Raises:
-        UsageError: the first wrong setting.
-    """
-    _is_default("ssh_executable", "ssh")  # so that the settings are known
-    try:
-        constants.config.get_plugin_options("connection", "ssh")
-    except AnsibleError as error:
-        raise UsageError(one_line(str(error)), ANSIBLE_HINT) from error
 
 
 def forks(hosts: int, cores: int, free_bytes: int) -> int:

@@ -94,6 +94,25 @@ def test_help_names_every_verb():
     assert all(f"\n  {verb} " in said for verb in cli.VERBS)
 
 
+def test_help_groups_verbs_by_task_in_one_column():
+    lines = rdmaprov_("--help").stdout.splitlines()
+    shown = {line[:-1] for line in lines if line.endswith(":") and line[:1].isalpha()}
+    assert shown == {"Options", *cli.TASKS}
+    rows = [line for line in lines if line.split(" ")[2:3] and line.split()[0] in cli.VERBS]
+    assert len({len(row) - len(row[14:].lstrip()) for row in rows}) == 1
+
+
+@pytest.mark.parametrize("words", [("apply",), ("certificate", "verify")])
+def test_help_on_a_verb_is_its_own_help(words):
+    assert rdmaprov_("help", *words).stdout == rdmaprov_(*words, "--help").stdout
+
+
+def test_help_on_what_is_no_verb():
+    done = rdmaprov_("help", "aply")
+    assert done.returncode == ExitCode.USAGE
+    assert "Did you mean 'apply'" in done.stderr
+
+
 def test_no_verb_shows_the_help_and_is_a_usage_error():
     done = rdmaprov_()
     assert done.returncode == ExitCode.USAGE

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleError
 from tests.cli.test_newcomer import two_lines
 from tests.program import call, start
 from tests.unit.helpers import sites
@@ -22,7 +23,7 @@ from rdmaprov.probe.reasons import ssh_reason
 from rdmaprov.probe.target import Target
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.masks import Mask
-from rdmaprov.surroundings import home_for_ansible, require_utf8, utf8_locale
+from rdmaprov.surroundings import home_for_ansible, is_of_settings, require_utf8, utf8_locale
 
 
 @pytest.fixture
@@ -99,8 +100,9 @@ def test_broken_ansible_cfg(site, tmp_path, text, said):
 
 def test_wrong_setting_of_ssh_is_the_user_s_mistake(monkeypatch, tmp_path):
     monkeypatch.setenv("ANSIBLE_SSH_RETRIES", "some")
-    with pytest.raises(UsageError, match="reconnection_retries"):
+    with pytest.raises(AnsibleError, match="reconnection_retries") as raised:
         tuning.environment(1, tmp_path)
+    assert is_of_settings(raised.value)
 
 
 @pytest.mark.parametrize("place", ["/dev/null/runs", "/proc/self/fdinfo/runs"])

@@ -16,51 +16,32 @@ from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import MEANINGS, ExitCode
 from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.surroundings import ANSIBLE_HINT, home_for_ansible, one_line, require_utf8
+from rdmaprov.surroundings import home_for_ansible, is_of_settings, require_utf8
 from rdmaprov.verbosity import no_colour
 
 PROGRAM = "rdmaprov"
+_MOST = 300  # characters of an error of Ansible's: a file without lines is quoted whole
 # Of a file or directory that the user named, or where the command was started.
-_USERS = (
-    FileExistsError,
-    FileNotFoundError,
-    IsADirectoryError,
-    NotADirectoryError,
-    PermissionError,
-)
+_USERS = (errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 
-# Verb → "module:command".
-VERBS = {
-    "accept": "rdmaprov.cli.accept:accept",
-    "apply": "rdmaprov.cli.apply:apply",
-    "certificate": "rdmaprov.cli.certificate:certificate",
-    "check": "rdmaprov.cli.check:check",
-    "compare": "rdmaprov.cli.compare:compare",
-    "completion": "rdmaprov.cli.completion:completion",
-    "discover": "rdmaprov.cli.discover:discover",
-    "explain": "rdmaprov.cli.explain:explain",
-    "history": "rdmaprov.cli.history:history",
-    "init": "rdmaprov.cli.init:init",
-    "lab": "rdmaprov.cli.lab:lab",
-    "plan": "rdmaprov.cli.plan:plan",
-    "record": "rdmaprov.cli.record:record",
-    "replace": "rdmaprov.cli.replace:replace",
-    "report": "rdmaprov.cli.report:report",
-    "revert": "rdmaprov.cli.revert:revert",
-    "schedule": "rdmaprov.cli.schedule:schedule",
-    "schema": "rdmaprov.cli.schema:schema_command",
-    "subnet": "rdmaprov.cli.subnet:subnet",
-    "tune": "rdmaprov.cli.tune:tune",
-    "validate": "rdmaprov.cli.validate:validate",
-    "watch": "rdmaprov.cli.watch:watch",
+# Verbs as a user meets them; each is the function of its name in the module of its name.
+TASKS = {
+    "Start": ("init", "discover", "check", "schema", "completion"),
+    "Provision": ("plan", "apply", "revert"),
+    "Verify": ("validate", "accept", "subnet", "certificate"),
+    "Operate": ("watch", "history", "compare", "report", "replace", "schedule", "tune"),
+    "Explain": ("explain", "record"),
+    "Lab": ("lab",),
 }
+VERBS = {verb: f"rdmaprov.cli.{verb}:{verb}" for verbs in TASKS.values() for verb in verbs}
 
 
 @click.group(
     cls=LazyGroup,
     table=VERBS,
+    tasks=TASKS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: "
+    epilog="Help on a verb: rdmaprov help VERB. Exit codes: "
     + ", ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items())
     + ".",
 )
@@ -90,16 +71,9 @@ def _refuse_os_error(error: OSError, where: object = None) -> int:
     what = f"{where}: {error.strerror or error}" if where else str(error.strerror or error)
     if is_full:
         return _refuse(what, "Free space there, then run the same command again.", ExitCode.UNKNOWN)
-    if isinstance(error, _USERS) or error.errno == errno.EROFS:
+    if error.errno in _USERS:
         return _refuse(what, "Name another file or directory, or allow it.", ExitCode.USAGE)
     return _refuse(what, "", ExitCode.FAILED)
-
-
-def _is_of_settings(error: Exception) -> bool:
-    """Return whether Ansible refuses its configuration, most of which its import reads."""
-    kind = type(error)
-    early = "ansible.constants" not in sys.modules
-    return kind.__module__ == "ansible.errors" and (early or kind.__name__ == "AnsibleOptionsError")
 
 
 def _colour() -> bool | None:
@@ -115,6 +89,8 @@ def _usage_hint(error: click.ClickException) -> str:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; show a user's mistake as two lines."""
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     try:
         require_utf8()
         result = cli.main(
@@ -141,9 +117,10 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         return _refuse_os_error(error)
     except Exception as error:
-        if not _is_of_settings(error):
+        if not is_of_settings(error):
             raise
-        return _refuse(one_line(str(error)), ANSIBLE_HINT, ExitCode.USAGE)
+        hint = "Correct it in ansible.cfg or the environment. ANSIBLE_CONFIG=FILE names another one"
+        return _refuse(ascii(" ".join(str(error).split())[:_MOST])[1:-1], hint, ExitCode.USAGE)
     if result == ExitCode.INTERRUPTED and pipe.is_closed():
         hint = "The results are kept. Run the same command again to resume."
         return _refuse("interrupted: standard output was closed", hint, ExitCode.INTERRUPTED)

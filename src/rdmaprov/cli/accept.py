@@ -92,7 +92,6 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @options.wait_option("SITE")
 @options.json_option
-@options.runs_option
 @publish_options
 @options.password_options
 @verbosity_options

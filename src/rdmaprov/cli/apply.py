@@ -40,7 +40,6 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @options.change_options
 @options.json_option
-@options.runs_option
 @publish_options
 @options.password_options
 @verbosity_options

@@ -7,7 +7,8 @@ from typing import IO
 import click
 
 from rdmaprov.cli.complete import complete_run
-from rdmaprov.cli.options import json_option, runs_option
+from rdmaprov.cli.options import json_option
+from rdmaprov.cli.publish import runs_option
 
 
 @click.command(

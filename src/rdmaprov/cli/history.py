@@ -7,7 +7,7 @@ from typing import IO
 
 import click
 
-from rdmaprov.cli.options import json_option, runs_option, site_argument
+from rdmaprov.cli.options import json_option, site_argument
 from rdmaprov.cli.publish import publish_options
 
 
@@ -18,7 +18,6 @@ from rdmaprov.cli.publish import publish_options
 )
 @site_argument
 @json_option
-@runs_option
 @publish_options
 def history(site: Path, json_file: IO[str] | None) -> int:
     """Show how SITE changed over all of its runs in runs/, without connecting to a node.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -15,11 +15,27 @@ class LazyGroup(click.Group):
 
     Args:
         table: command → "module:attribute", in the order of the help.
+        tasks: heading of the help → its commands; none leaves all under one heading.
     """
 
-    def __init__(self, *args: Any, table: Mapping[str, str], **attributes: Any) -> None:  # noqa: ANN401 - click's
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - click's
+        table: Mapping[str, str],
+        tasks: Mapping[str, Sequence[str]] | None = None,
+        **attributes: Any,  # noqa: ANN401 - click's
+    ) -> None:
         super().__init__(*args, **attributes)
-        self.table = table
+        self.table, self._tasks = table, tasks or {"Commands": list(table)}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under the headings of their tasks."""
+        width = max(map(len, self.table))
+        for task, names in self._tasks.items():
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(n.ljust(width), c.get_short_help_str(99)) for n, c in found if c]
+            with formatter.section(task):
+                formatter.write_dl(rows)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
         """Return the commands in the order of their table."""

@@ -160,22 +160,6 @@ connections_option = click.option(
 )
 
 
-def _note_runs(_context: click.Context, _option: click.Parameter, directory: str | None) -> None:
-    if directory:
-        os.environ["RDMAPROV_RUNS"] = directory
-
-
-runs_option = click.option(
-    "--runs",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    envvar="RDMAPROV_RUNS",
-    expose_value=False,
-    callback=_note_runs,
-    help="Keep runs in this directory, or read them there.  [default: runs]",
-)
-
-
 def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for connections and passwords, as every verb has them that connects."""
     ask = click.option("--ask-become-pass", is_flag=True, help="Ask for the sudo password.")

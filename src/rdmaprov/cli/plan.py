@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 )
 @click.option("--diff", is_flag=True, help="Also print the differences in files.")
 @options.json_option
-@options.runs_option
 @publish_options
 @options.password_options
 @verbosity_options

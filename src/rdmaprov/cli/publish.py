@@ -1,9 +1,10 @@
-"""`--metrics` and `--notify` of every verb that makes or reads runs; imports no work."""
+"""`--runs`, `--metrics` and `--notify` of every verb that makes or reads runs; imports no work."""
 
 from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,13 +57,29 @@ def _secret(file: Path) -> bytes:
         raise click.BadParameter(f"{file}: {error.strerror}") from error
 
 
+def _note_runs(_context: click.Context, _option: click.Parameter, directory: str | None) -> None:
+    if directory:
+        os.environ["RDMAPROV_RUNS"] = directory
+
+
+runs_option = click.option(
+    "--runs",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    envvar="RDMAPROV_RUNS",
+    expose_value=False,
+    callback=_note_runs,
+    help="Keep runs in this directory, or read them there.  [default: runs]",
+)
+
+
 def publish_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that tell others of the site; that is done when the verb has ended.
+    """Add --runs and the options that tell others of the site, which is done at the verb's end.
 
     A receiver can take its time, and another one may be gone: by then the verdict is shown, all
     files are written, and no lock is held.
     """
-    command = _published_last(command)
+    command = runs_option(_published_last(command))
     for option in (
         click.option(
             "--notify-secret",

@@ -6,13 +6,8 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.options import (
-    password_options,
-    runs_option,
-    site_argument,
-    sizes_option,
-    wait_option,
-)
+from rdmaprov.cli.options import password_options, site_argument, sizes_option, wait_option
+from rdmaprov.cli.publish import runs_option
 from rdmaprov.cli.verbosity import verbosity_options
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rdmaprov.cli.complete import complete_run
-from rdmaprov.cli.options import runs_option
+from rdmaprov.cli.publish import runs_option
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.report import read

@@ -25,7 +25,6 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option("--plan", "only_shows", is_flag=True, help="Only show what would be taken back.")
 @options.change_options
 @options.json_option
-@options.runs_option
 @publish_options
 @options.password_options
 @verbosity_options

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rdmaprov.cli import options
+from rdmaprov.cli.publish import runs_option
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -50,7 +51,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Keep what the tools print in this new directory, for: rdmaprov explain subnet",
 )
 @options.json_option
-@options.runs_option
+@runs_option
 @options.password_options
 @verbosity_options
 def subnet(**given: Any) -> int:  # noqa: ANN401 - subnet_run.judge_subnet has their types

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from rdmaprov.cli import options
+from rdmaprov.cli.publish import runs_option
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -35,7 +36,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which must hold the nodes.")
 @options.wait_option("SITE")
 @options.json_option
-@options.runs_option
+@runs_option
 @options.password_options
 @verbosity_options
 def tune(**given: Any) -> int:  # noqa: ANN401 - tune_run.measure has their types

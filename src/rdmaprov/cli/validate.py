@@ -17,7 +17,6 @@ from rdmaprov.cli.options import (
     password_options,
     record_option,
     refuse_empty,
-    runs_option,
     site_or_record,
 )
 from rdmaprov.cli.publish import publish_options, publish_targets
@@ -46,7 +45,6 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
 )
 @record_option
 @json_option
-@runs_option
 @publish_options
 @password_options
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST_OPTIONS]...")

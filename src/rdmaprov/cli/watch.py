@@ -8,6 +8,7 @@ from typing import IO, Unpack
 import click
 
 from rdmaprov.cli import options
+from rdmaprov.cli.publish import runs_option
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -26,7 +27,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Watch for this long, such as 10m.  [default: until Ctrl-C]",
 )
 @options.json_option
-@options.runs_option
+@runs_option
 @options.password_options
 @verbosity_options
 def watch(

@@ -16,6 +16,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.problem import CONTROL, visible
 from rdmaprov.runs.files import FULL, not_written, require_own, write_whole
 from rdmaprov.runs.masks import Mask
+from rdmaprov.surroundings import is_of_settings
 
 RUNS = "runs"
 
@@ -54,7 +55,7 @@ class RunDirectory:
     ) -> None:
         """Close the log; a run that was refused leaves no directory, as it did not begin."""
         os.close(self._log)
-        if isinstance(error, UsageError):
+        if isinstance(error, UsageError) or is_of_settings(error):
             shutil.rmtree(self.path)
 
     def log(self, text: str) -> None:
