@@ -59,6 +59,7 @@ def explain() -> None:
       a report of NCCL's RAS (ncclras)
       a dump of torch's flight recorder
       the output of ib_write_bw and the like, ibv_devinfo, ibstat, nvidia-smi topo -m
+      a log of the kernel: dmesg, journalctl -k, /var/log/messages
 
     Says what each shows, what they show together, and what would tell more; docs/explain.md
     has the table. A FILE that is named like a command is given as ./NAME; - is standard input.

@@ -15,6 +15,7 @@ from typing import Any
 from rdmaprov.errors import UsageError
 from rdmaprov.explain import flight, job_logs, nccl_tests, perf_result, ports, ras_report, topology
 from rdmaprov.explain.join import join
+from rdmaprov.explain.kernel_text import read as read_kernel_log
 from rdmaprov.explain.model import MOST_BYTES, MOST_BYTES_IN_ALL, GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
@@ -235,9 +236,15 @@ INPUTS = (
     ),
     InputKind(
         "kernel-log",
-        "a log of the kernel (dmesg -T, Xid)",
-        _only(r"\bNVRM: Xid \(PCI:", r"^\[ *\d+\.\d{6}\] Linux version "),
-        instead="read it by hand: Xid in NVIDIA's list, mlx5_core, Out of memory",
+        "a log of the kernel (dmesg, journalctl -k, /var/log/messages)",
+        _only(
+            r"\bNVRM: Xid \(|\bnvidia-nvswitch\d+: SXid \(|^\S.{1,80}\bkernel: ",
+            r"^(?:kern +:\w+ *: )?\[(?:[ \d.]+|\w{3} \w{3} [ \d:]{16,18})\] (?:\[ *[TC]\d+\] )?"
+            r"(?:Linux version |NVRM: |mlx5_core |pcieport |mce: |INFO: task |watchdog: |Out of )",
+        ),
+        _each(read_kernel_log),
+        "GPUs, NICs and parts that need a reset, a reboot or a look; programs that failed",
+        "what came before its first line; its host",
     ),
     InputKind(
         "nvidia-smi-q",

@@ -18,6 +18,7 @@ from rdmaprov.explain.nccl_tests import PerfTable, floor_command
 from rdmaprov.explain.perf_result import ReadTest
 from rdmaprov.explain.ports import HostPorts
 from rdmaprov.explain.topology import GpuTopology
+from rdmaprov.kernel_log.reader import KernelLog
 from rdmaprov.nccl_log.assessment import LogAssessment
 from rdmaprov.nccl_log.matrix import Gdr, Matrix
 from rdmaprov.nccl_log.ras import RasReport
@@ -92,8 +93,12 @@ def _rate(test: ReadTest, every: Sequence[Shown]) -> float:
 
 
 def _processes(every: Sequence[Shown], log: LogAssessment | None) -> Iterator[str]:
-    """Yield which ranks the processes are that RAS names: by their ids, if only one has it."""
+    """Yield which ranks the processes are that others name: by their ids, if only one has it."""
     ranks = log.matrix.broken.ranks if log else {}
+    for event in (event for found in _all(every, KernelLog) for event in found.events):
+        named = [(host, rank) for (host, pid), rank in ranks.items() if 0 < pid == event.pid]
+        if len(named) == 1:
+            yield f"{event.phrase}: that is rank {named[0][1]} on {named[0][0]}"
     for report in _all(every, RasReport):
         for process in report.unresponsive:
             named = [(host, rank) for (host, pid), rank in ranks.items() if pid == process.pid]

@@ -204,6 +204,11 @@ KINDS = {
         "products of whole numbers, and the same product again and again, under load",
         "silent data corruption: replace the GPU",
     ),
+    "gpu.xid": FindingKind(
+        "The driver reports an error of a GPU or NVSwitch that needs a hand.",
+        "Xid and SXid in the kernel's log since the boot, by NVIDIA's catalogue",
+        "as the line says: reset the GPU (`nvidia-smi -r`), reboot, replace it if it comes again",
+    ),
     "input.unread": FindingKind(
         "A file that was given is of no known kind, or a part of it is not known.",
         "what only one tool writes; the end of its text",
@@ -288,6 +293,11 @@ KINDS = {
         "Counters of a node are not known.",
         "no answer, or no such counter",
         "the node or its connection is gone; a driver that does not have them: `ethtool -i`",
+    ),
+    "node.fault": FindingKind(
+        "The kernel reports a fault of a NIC, of PCIe, memory or a processor, or of itself.",
+        "lines of mlx5_core, AER, machine checks, EDAC and Oops in the kernel's log since the boot",
+        "as the line says: firmware that stopped, heat, a cable, a card or a memory module",
     ),
     "node.neighbors": FindingKind(
         "A node's neighbor table was full during the run.",

@@ -10,10 +10,15 @@ from typing import Any
 
 import yaml
 
-_TABLE = Path(__file__).with_name("catalogue.yml")
 IGNORE, RESET, REBOOT, HARDWARE, UNKNOWN = "ignore", "reset", "reboot", "hardware", "unknown"
-HANDS = (RESET, REBOOT, HARDWARE)  # what needs a hand
 CLEAR, SEVERITY, RECOVERY = "clear", "severity", "recovery"
+REMEDIES = {
+    RESET: "with no job on the node, nvidia-smi -r{1}, or reboot; replace {0} if this returns",
+    REBOOT: "reboot the node; replace {0} if this comes again",
+    HARDWARE: "look at {0}: its seat, cable and cooling; replace it",
+    UNKNOWN: "look it up in NVIDIA's Xid catalogue",
+}
+HANDS = (RESET, REBOOT, HARDWARE)  # what needs a hand
 _PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 _PARTS = {
     "{pci}": rf"(?P<device>{_PCI})",
@@ -23,7 +28,7 @@ _PARTS = {
     "{mlx5}": rf"mlx5_core (?P<device>{_PCI})(?: \S+)?: "
     r"(?:\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
     "{mce}": r"(?:EDAC \w+ MC\d+: |mce: )?(?:\[Hardware Error\]: )?",
-    "{uncorrected}": r"(?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS
+    "{uncorrected}": r"Bank \d+: (?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS
     "{process}": r"process (?P<pid>\d+)(?:(?:,.*)? \((?P<program>.+?)\))?",
     "{task}": r"(?P<program>.+?)(?::(?P<pid>\d+))?",
     "{netdev}": r"(?P<device2>[\w.@-]+):? (?:NIC )?",
@@ -46,37 +51,37 @@ class Meaning:
     is_linked: bool = False
     clears: tuple[str, ...] = ()
 
+    @property
+    def finding(self) -> str:
+        """Return the kind of its finding."""
+        return "gpu.xid" if self.kind.startswith(("xid-", "sxid-", "gpu-")) else "node.fault"
+
+
+@cache
+def table() -> dict[str, Any]:
+    """Return the catalogue as it is written."""
+    found: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("catalogue.yml").read_text())
+    return found
+
 
 @cache
 def xids() -> dict[int, Meaning]:
     """Return the meanings of the Xids that have one."""
     return {
         int(code.rstrip("+")): Meaning(f"xid-{code.rstrip('+')}", action, means, code[-1] == "+")
-        for action, rows in _load()["xids"].items()
+        for action, rows in table()["xids"].items()
         for codes, means in rows.items()
         for code in str(codes).split()
     }
 
 
 @cache
-def recovery() -> dict[str, str]:
-    """Return what each recovery action of Xid 154 asks for."""
-    return {str(words): action for words, action in _load()["recovery"].items()}
-
-
-@cache
 def rows() -> tuple[tuple[re.Pattern[str], Meaning], ...]:
     """Return what the other lines mean, by the beginning of their messages."""
     found = []
-    for kind, action, means, pattern in _load()["lines"]:
+    for kind, action, means, pattern in table()["lines"]:
         for part, instead in _PARTS.items():
             pattern = pattern.replace(part, instead)
         action, *clears = action.split()
         found.append((re.compile(pattern), Meaning(kind, action, means, clears=tuple(clears))))
     return tuple(found)
-
-
-@cache
-def _load() -> dict[str, Any]:
-    table: dict[str, Any] = yaml.safe_load(_TABLE.read_text())
-    return table

@@ -34,7 +34,7 @@ MATTERS = (
     "NVRM: |SXid |mlx5_|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck|Hardware Error|EDAC "
     "|Memory failure|memory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
     "|Oops: |Internal error: |kernel BUG|Kernel panic|protection fault|[Ll]ink (is )?[Dd]own"
-    "|NETDEV WATCHDOG|Linux version "
+    "|Linux version "
 )
 _MATTERS = re.compile(MATTERS)
 _XID = re.compile(
@@ -48,19 +48,17 @@ _SXID = re.compile(
 _RECOVERY = re.compile(r".* to 0x[0-9a-f]{1,8} \(([\w ]{1,40})\)")
 _SEVERITY = re.compile(r"\b(?:(Fatal)|Non-?fatal)\b")
 _GPU = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{7,16})")
+_LINK_LOST = "sxid-20034"  # LTSSM Fault Up: the switch's end of a link whose GPU may be gone
 _AFTER = " s after boot"
 
 
 @dataclass(frozen=True)
 class LogEvent:
-    """Equal events of a log.
+    """Equal events of a log; what the lines do not say is empty, and 0 for the pid.
 
     Attributes:
-        device: a PCI address, a network device, an mlx5_N, a memory controller; empty for none.
+        device: a PCI address, a network device, an mlx5_N, a memory controller.
         via: the PCI port that tells of the device; else the device.
-        first, last: when, as a clock or in seconds after the boot; empty if the lines do not say.
-        pid: of the first line's program; 0 if it does not say.
-        count: lines that tell of it.
     """
 
     meaning: Meaning
@@ -74,26 +72,24 @@ class LogEvent:
 
     @property
     def phrase(self) -> str:
-        """Return it in a few words, such as `Xid 79: the GPU has fallen off the bus`."""
+        """Return it in a few words, such as `0000:3b:00.0: Xid 79: the GPU has fallen off`."""
         name = re.sub(r"^(s?)xid-", lambda found: f"{found[1].upper()}Xid ", self.meaning.kind)
-        name = name[:1].upper() + name[1:] if name.startswith("xid") else name
-        when = self.last
-        if self.first != self.last:
-            when = f"{self.first.removesuffix(_AFTER)} to {when}"
+        begin = f"{self.first.removesuffix(_AFTER)} to " if self.first != self.last else ""
         who = f"{self.program} (pid {self.pid})" if self.program else ""
         lines = f"{self.count} lines" if self.count > 1 else ""
-        return ", ".join(filter(None, (f"{name}: {self.meaning.means}", who, lines, when)))
+        parts = (f"{name}: {self.meaning.means}", who, lines, begin + self.last)
+        return f"{self.device}{': ' if self.device else ''}{', '.join(filter(None, parts))}"
+
+    @property
+    def remedy(self) -> str:
+        """Return what to do about it."""
+        option = "" if self.meaning.kind.startswith("sxid-") else f" -i {self.device}"
+        return catalogue.REMEDIES[self.meaning.action].format(self.device or "the part", option)
 
 
 @dataclass(frozen=True)
 class KernelLog:
-    """What a log tells.
-
-    Attributes:
-        events: of the newest boot, and not repaired since.
-        history: of boots before, or before a device or its driver was started anew.
-        lacks: which part of the newest boot's log was not read; empty for none.
-    """
+    """What a log tells: of the newest boot and not repaired since, before it, what was not read."""
 
     events: tuple[LogEvent, ...]
     history: tuple[LogEvent, ...]
@@ -167,6 +163,10 @@ class _Reading:
         if meaning.action == CLEAR:
             self._end(meaning.clears, device)
             return
+        if meaning.kind == _LINK_LOST and {"xid-79", "gpu-lost"} & {
+            kind for kind, _, _ in self.live
+        }:
+            meaning = replace(meaning, action=IGNORE, means="a link went down with its GPU")
         key = (meaning.kind, device, meaning.action)
         if (before := self.live.get(key)) is not None:
             self.live[key] = replace(before, count=before.count + 1, last=when)
@@ -194,7 +194,7 @@ def _settled(meaning: Meaning, message: str) -> Meaning:
     if meaning.action == RECOVERY:
         found = _RECOVERY.match(message)
         words = found[1] if found else ""
-        action = catalogue.recovery().get(words, UNKNOWN)
+        action = catalogue.table()["recovery"].get(words, UNKNOWN)
         means = f"{meaning.means} to '{words}'"
         return replace(meaning, action=action, means=means, clears=("xid-", "gpu-init"))
     return meaning

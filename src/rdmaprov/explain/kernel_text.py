@@ -1,0 +1,28 @@
+"""What a text of the kernel's log shows: what needs a hand, and what needs none."""
+
+from __future__ import annotations
+
+from rdmaprov.explain.model import GivenText, Shown
+from rdmaprov.finding.finding import Finding
+from rdmaprov.kernel_log.catalogue import HANDS, IGNORE, UNKNOWN
+from rdmaprov.kernel_log.reader import parse_log
+from rdmaprov.words import quantity
+
+_MOST = 20  # lines of what needs no hand
+
+
+def read(given: GivenText) -> Shown:
+    """Return what a log shows; it proves that nothing is wrong only from the boot on."""
+    log = parse_log(given.text)
+    notes = [each.phrase for each in log.asking(IGNORE)]
+    says = [*notes[:_MOST], *([f"{len(notes) - _MOST:,} more"] if len(notes) > _MOST else [])]
+    if log.history:
+        says.append(f"{quantity(len(log.history), 'event')} before a boot, a reset or a recovery")
+    findings = [
+        Finding(each.meaning.finding, each.phrase, each.remedy, part=each.device, proven=proven)
+        for proven, actions in ((True, HANDS), (False, (UNKNOWN,)))
+        for each in log.asking(*actions)
+    ]
+    proves = "" if log.lacks else "nothing since the boot needs a hand"
+    lacks = (f"the rest: {log.lacks}",) if log.lacks else ()
+    return Shown("kernel-log", (given.name,), tuple(says), tuple(findings), proves, lacks, (log,))
