@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.validate.fake_node import FakeNode
 from tests.validate.hardware import counted, function, mac, nic, qos
-from tests.validate.services import gpu_services, manager, tuned
+from tests.validate.services import gpu_services, kernel_log, manager, tuned
 from tests.validate.switches import announced
 
 CABLE = Path(__file__).resolve().parents[1] / "fixtures/mlxlink/bluefield3-passive-copper.txt"
@@ -103,6 +103,7 @@ def healthy(root: Path, number: int) -> FakeNode:
     for gpu, (bridges, numa) in GPUS.items():
         function(node, (*bridges, gpu), numa, vendor="0x10de", kind="0x030200")
     gpu_services(node, GPUS)
+    kernel_log(node)
     function(node, NVME, 0, vendor="0x144d", kind="0x010802")
     addresses(node, number)
     node.answer("lldpctl -v", "1.0.16\n")

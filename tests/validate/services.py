@@ -61,6 +61,18 @@ GPU 0000{address}
 _STARTED = "{{ path={0} ; argv[]={0} {1} ; ignore_errors=no ; start_time=[n/a] ; pid=0 }}"
 
 
+def kernel_log(node: FakeNode) -> None:
+    """Have the log of a whole boot, with what needs no hand: a program's error, a flap."""
+    node.answer(
+        "journalctl -k -b -o short-monotonic --no-hostname --no-pager -q",
+        "[    0.000000] kernel: Linux version 6.8.0-60-generic\n"
+        "[    9.100000] kernel: mlx5_core 0000:18:00.0: firmware version: 28.43.2026\n"
+        "[    9.900000] kernel: NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64\n"
+        "[   12.000000] kernel: mlx5_core 0000:18:00.0 ens1: Link down\n"
+        "[   20.000000] kernel: NVRM: Xid (PCI:0000:19:00): 43, pid=7, name=python3\n",
+    )
+
+
 def gpu_services(node: FakeNode, gpus: Iterable[str]) -> None:
     """Have GPUs that their driver runs, an NVSwitch, and the daemons beside them."""
     addresses = list(gpus)

@@ -1,0 +1,72 @@
+"""What the checks of the kernel's log make of nodes: repaired, not root, without a journal."""
+
+from __future__ import annotations
+
+import pytest
+from tests.validate.runner import FakeHosts, functions, judge
+
+JOURNAL = "/.answers/journalctl/-k_-b_-o_short-monotonic_--no-hostname_--no-pager_-q"
+QUERY = "/.answers/nvidia-smi/-q"
+UNCONTAINED = "95, pid=7, name=python3, Uncontained"
+
+
+@pytest.fixture
+def changed(nodes, tmp_path):
+    return nodes["gpu1"].like(tmp_path / "gpu1")
+
+
+def judged(suite, fleet, nodes, changed):
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    ours = frozenset(each for each in functions(suite) if each.startswith("test_kernel_log.py"))
+    outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0], names=ours)
+    return [(each.state, each.said) for each in outcomes]
+
+
+@pytest.mark.parametrize(("asks_for", "state"), [("None", "passed"), ("GPU Reset", "failed")])
+def test_driver_says_whether_its_gpu_was_repaired(suite, fleet, nodes, changed, asks_for, state):
+    """From driver 565 on, the recovery action is None again after the reset that an Xid wants."""
+    changed.replace(JOURNAL, "43, pid=7, name=python3", UNCONTAINED)
+    mode = "    Persistence Mode                      : Enabled\n"
+    line = f"    GPU Recovery Action                   : {asks_for}\n"
+    changed.replace_all(QUERY, mode, mode + line)
+    assert [each for each, _ in judged(suite, fleet, nodes, changed)] == [state, "passed"]
+
+
+def dmesg(changed, out, err=""):
+    changed.put(JOURNAL)
+    changed.put("/.bin/dmesg", f"#!/bin/sh\nprintf '{err}' >&2\nprintf '{out}'\n")
+    changed.executable("/.bin/dmesg")
+
+
+def test_node_without_a_journal_is_asked_with_dmesg(suite, fleet, nodes, changed):
+    boot = r"[    0.000000] Linux version 6.8.0\n"
+    dmesg(changed, boot + r"[    9.1] NVRM: Xid (PCI:0000:41:00): 79, pid=7\n")
+    (state, said), (other, _) = judged(suite, fleet, nodes, changed)
+    assert (state, other) == ("failed", "passed")
+    assert "gpu1 GPU 1: " in said
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "why"),
+    [
+        ("", "dmesg: read kernel buffer failed: Operation not permitted", "not permitted"),
+        ("[ 900.1] usb 1-1: new", "", "does not begin with the boot"),
+    ],
+)
+def test_log_that_is_not_read_is_not_verified(suite, fleet, nodes, changed, out, err, why):
+    dmesg(changed, out, err)
+    found = judged(suite, fleet, nodes, changed)
+    assert [state for state, _ in found] == ["skipped"] * 2
+    assert all("not verified" in said and why in said for _, said in found)
+
+
+def test_middle_of_a_large_log_is_left_out(suite, fleet, nodes, changed, monkeypatch):
+    name = "_COMMAND"
+    short = getattr(suite["test_kernel_log.py"], name).replace("4000000", "500")
+    monkeypatch.setattr(suite["test_kernel_log.py"], name, short)
+    note = "[ 9.1] kernel: NVRM: Xid (PCI:0000:41:00): 13, pid=7, name=a\n"
+    head = "[ 0.1] kernel: Linux version 6.8.0\n"
+    changed.put(JOURNAL, head + note * 40)
+    assert {state for state, _ in judged(suite, fleet, nodes, changed)} == {"skipped"}
+    changed.put(JOURNAL, head + note * 40 + note.replace("13", "79"))
+    assert [state for state, _ in judged(suite, fleet, nodes, changed)] == ["failed", "skipped"]

@@ -1,0 +1,70 @@
+"""The kernel's log since the boot: what it tells of GPUs, NICs and the machine needs no hand."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import CouldNotTell, devices, gpu, rails
+from rdmaprov.facts.text import END, whole
+from rdmaprov.inventory import Node
+from rdmaprov.kernel_log.catalogue import HANDS, UNKNOWN
+from rdmaprov.kernel_log.reader import MATTERS, parse_log
+from rdmaprov.validate.verdict import Setting, not_applicable, settle
+
+pytestmark = pytest.mark.state
+
+_WHERE = "journalctl -k -b"
+_CUT = "rdmaprov-cut"
+_HALF = 4_000_000  # bytes; a fleet's node has some 10,000 of lines that matter
+_COMMAND = (
+    f"{{ {_WHERE} -o short-monotonic --no-hostname --no-pager -q 2> /dev/null | grep -a . || "
+    f"dmesg; }} | grep -aE '{MATTERS}' | {{ head -c {_HALF}; if read -r _; then echo; echo {_CUT};"
+    f" tail -c {_HALF}; fi; }}; echo; echo {END}"
+)
+
+
+def test_gpus_need_no_hand(host: Host, node: Node) -> None:
+    """No error of a GPU or NVSwitch since the boot asks for a reset, a reboot or a look."""
+    _require(host, node, "gpu.xid")
+
+
+def test_nics_and_machine_need_no_hand(host: Host, node: Node) -> None:
+    """No fault of a NIC, PCIe, memory or the kernel since the boot asks for a reboot or a look."""
+    _require(host, node, "node.fault")
+
+
+def _require(host: Host, node: Node, kind: str) -> None:
+    done = host.run(_COMMAND)
+    text = whole(done.stdout, _WHERE)
+    if not text.strip() and done.stderr.strip():
+        not_applicable(f"not verified: {done.stderr.strip().splitlines()[-1]}")
+    log = parse_log(text)
+    names, repaired = _parts(host, node)
+    lines: dict[bool, list[str]] = {True: [], False: []}
+    for each in log.asking(*HANDS, UNKNOWN):
+        if each.meaning.finding == kind and not (
+            each.meaning.is_linked and each.device in repaired
+        ):
+            part, name = names.get(each.device, each.device), "error that the kernel reports"
+            line = Setting(node, part, name, "", _WHERE, look=each.remedy).text(each.phrase, "none")
+            lines[each.meaning.action != UNKNOWN].append(line)
+    settle(lines[True], lines[False])
+    if log.lacks or _CUT in text:
+        not_applicable(f"not verified: {log.lacks or 'the middle of the log was not read'}")
+
+
+def _parts(host: Host, node: Node) -> tuple[dict[str, str], set[str]]:
+    """Return what rails and GPUs are called, and the GPUs whose driver asks for nothing now."""
+    names, repaired = {}, set()
+    with suppress(CouldNotTell):
+        for rail in node.rails:
+            names[rails.port_of(devices.read(host), rail).pci] = f"rail {rail.index}"
+    with suppress(CouldNotTell):
+        for number, each in enumerate(gpu.read(host).gpus):
+            names[each.address] = f"GPU {number}"
+            if each.values.get("gpu recovery action") == "None":
+                repaired.add(each.address)
+    return names, repaired
