@@ -13,6 +13,7 @@ from rdmaprov.probe.errors import NodeUnreachable
 _TESTINFRA = str(Path(testinfra.__file__).parent)
 _FAILURES = (AssertionError, pytest.fail.Exception)
 _UNREACHABLE = "rdmaprov_unreachable"
+FINDING = "rdmaprov_finding"
 
 
 def where(found: pytest.ExceptionInfo[BaseException]) -> tuple[str, int]:
@@ -58,6 +59,7 @@ def wants_one_line(config: pytest.Config) -> bool:
 
 def classify(report: pytest.TestReport, found: pytest.ExceptionInfo[BaseException] | None) -> None:
     """Make the report of a test's call an error if its setting is unknown; mark lost nodes."""
+    vars(report)[FINDING] = getattr(found and found.value, "finding", {})
     if report.when == "call" and report.failed and found is not None and is_error(found):
         report.when = "setup"  # what pytest calls an error
         # An attribute of its own: xdist passes it on, and junit.xml stays as it is.

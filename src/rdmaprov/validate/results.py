@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -15,7 +15,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.groups import count_states, subject
 from rdmaprov.validate.complete import Completeness
 from rdmaprov.validate.fixtures import SELECTION
-from rdmaprov.validate.outcome import is_unreachable
+from rdmaprov.validate.outcome import FINDING, is_unreachable
 from rdmaprov.words import quantity
 
 
@@ -39,6 +39,7 @@ class CheckResult:
         rail: the rail's number; None if it was about none.
         also: the other checks of the node without an answer, if it is unreachable: the reason is
             the node's, and a large fleet has hundreds of checks for each node.
+        finding: kind and part of the finding, if it has a kind.
     """
 
     test: str
@@ -47,6 +48,7 @@ class CheckResult:
     message: str = ""
     rail: int | None = None
     also: list[str] = field(default_factory=list)
+    finding: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def as_data(self) -> dict[str, Any]:
         """Return the entry in results.json."""
@@ -54,6 +56,7 @@ class CheckResult:
         return {
             "test": self.test,
             **also,
+            **self.finding,
             "node": self.node,
             "rail": self.rail,
             "outcome": self.outcome,
@@ -102,7 +105,8 @@ class CheckResults:
         if first is not None and first.message == text:
             first.also.append(report.nodeid)
             return
-        found = CheckResult(report.nodeid, node, outcome, text, rail_of(report))
+        finding = getattr(report, FINDING, {})
+        found = CheckResult(report.nodeid, node, outcome, text, rail_of(report), finding=finding)
         self.judged.append(found)
         if is_unreachable(report):
             self.unreachable.setdefault(node, found)

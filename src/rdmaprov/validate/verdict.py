@@ -24,6 +24,14 @@ _REMEDY = re.compile(r"\. (?=(?:Fix|Look), (?:from the controller|on [\w.-]+): |
 _VERB = re.compile(r" (?:is|are)\b")
 
 
+class Rejected(AssertionError):
+    """A setting that is wrong; `finding` has its kind and part for results.json, or nothing."""
+
+    def __init__(self, text: str, kind: str = "", part: str = "") -> None:
+        super().__init__(text)
+        self.finding = {"kind": kind, "part": part} if kind else {}
+
+
 @dataclass(frozen=True)
 class Setting:
     """One setting of a node, and how a value that the site does not state is reported.
@@ -37,6 +45,7 @@ class Setting:
         where: the file or the command that it was read from.
         fix: the command that repairs it; `rdmaprov apply` for this node if it is empty.
         look: the command that shows more, where no command repairs it.
+        kind: of the finding, if there is one of that kind (docs/findings.md).
     """
 
     node: Node
@@ -47,6 +56,7 @@ class Setting:
     truth: str = RUNNING
     fix: str = ""
     look: str = ""
+    kind: str = ""
 
     def require(self, seen: object, wanted: object) -> None:
         """Fail the test unless the value that was seen is the wanted one."""
@@ -57,7 +67,7 @@ class Setting:
     def reject(self, seen: object, wanted: object) -> NoReturn:
         """Fail the test."""
         __tracebackhide__ = True
-        raise AssertionError(self.text(seen, wanted))
+        raise Rejected(self.text(seen, wanted), self.kind, self.device)
 
     def text(self, seen: object, wanted: object) -> str:
         """Return one line: what is seen and expected, by which variable, where it was read, a fix.

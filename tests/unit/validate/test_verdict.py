@@ -9,6 +9,8 @@ import pytest
 
 from rdmaprov.facts import CouldNotTell
 from rdmaprov.inventory import Node
+from rdmaprov.validate import outcome
+from rdmaprov.validate.results import CheckResults
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, rdmaprov, reboot, settle, split_remedy
 
 NODE = cast(Node, SimpleNamespace(name="gpu07"))
@@ -86,6 +88,21 @@ def test_require_passes_an_equal_value_and_fails_another():
     setting().require([3], [3])
     with pytest.raises(AssertionError, match="expected 3"):
         setting().require([4], [3])
+
+
+def test_kind_and_part_of_a_finding_are_in_the_results():
+    def result(**more):
+        results = CheckResults()
+        report = pytest.TestReport("a.py::b[n]", ("", 0, ""), {}, "failed", None, "call")
+        with pytest.raises(AssertionError) as found:
+            setting(**more).reject(4, 3)
+        report.longrepr = outcome.one_line(found)
+        outcome.classify(report, found)
+        results.pytest_runtest_logreport(report)
+        return results.as_data()["checks"][0]
+
+    assert result(kind="gpu.pcie") == {**result(), "kind": "gpu.pcie", "part": "ens1"}
+    assert "kind" not in result()
 
 
 @pytest.mark.parametrize(
