@@ -1,4 +1,4 @@
-"""NVIDIA GPUs and the services beside their driver, which no role owns."""
+"""NVIDIA GPUs, their health, and the services beside their driver, which no role owns."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Mapping
 import pytest
 from testinfra.host import Host
 
+from rdmaprov.boundary import shown
 from rdmaprov.facts import CouldNotTell, devices, gpu, kernel_modules, pci, slurm, units
+from rdmaprov.facts.gpu_health import findings
+from rdmaprov.facts.health_command import ask
 from rdmaprov.facts.text import read_files
-from rdmaprov.inventory import Node
+from rdmaprov.inventory import Fleet, Node
 from rdmaprov.validate.verdict import AFTER_REBOOT, RUNNING, Setting, not_applicable, reboot
 
 pytestmark = pytest.mark.state
@@ -20,6 +23,8 @@ _DOMAIN_GUIDE = "nvidia-smi -q; then NMX-C of the NVLink switches"
 _OFF = "--no-persistence-mode"
 _PERSISTENCE, _DOMAIN = "peermem_gpu_persistence", "fabric_nvlink_domain"
 _CHANNEL = "NVreg_CreateImexChannel0"
+_COMMAND, _LIMIT = "gpu_health_command", "fabric_gpu_power_limit_w"
+_XID, _REPLACE = "dmesg | grep -i xid", "dcgmi diag -r 3; the GPU may have to be replaced"
 
 
 def test_driver_shows_all_gpus(host: Host, node: Node) -> None:
@@ -27,8 +32,8 @@ def test_driver_shows_all_gpus(host: Host, node: Node) -> None:
     there = _addresses(host)
     seen = sorted(each.address for each in gpu.read(host).gpus)
     if set(there) - set(seen):
-        name, look = "GPUs of the driver are", "dmesg | grep -i xid"
-        Setting(node, "nvidia", name, "", gpu.QUERY, look=look).reject(seen, sorted(there))
+        name = "GPUs of the driver are"
+        Setting(node, "nvidia", name, "", gpu.QUERY, look=_XID).reject(seen, sorted(there))
 
 
 def test_persistence_mode_running(host: Host, node: Node) -> None:
@@ -66,24 +71,65 @@ def test_ecc_after_reboot(host: Host, node: Node) -> None:
 
 def test_memory_repair_is_not_pending(host: Host, node: Node) -> None:
     """No GPU waits for a reset to retire a page or remap a row of its memory."""
-    retired = ("retired pages/pending page blacklist", "retired pages/pending")
-    for each in _gpus(host):
-        fix = f"nvidia-smi -r -i {each.address}, with no job on the node; or {reboot(node)}"
-        for what, names in (
-            ("row remap", ("remapped rows/pending", "remapped rows")),
-            ("page retirement", retired),
-        ):
-            seen = "pending" if each.is_on(*names) else "none"
-            Setting(node, each.address, what, "", gpu.QUERY, fix=fix).require(seen, "none")
+    _judge(host, node, "pending", f"nvidia-smi -r -i GPU, when no job runs; or {reboot(node)}")
 
 
 def test_memory_repair_has_not_failed(host: Host, node: Node) -> None:
-    """No GPU has memory that could not be remapped."""
-    look = "dcgmi diag -r 3; the GPU may have to be replaced"
-    for each in _gpus(host):
-        names = ("remapped rows/remapping failure occurred", "remapped rows")
-        seen = "failed" if each.is_on(*names) else "none"
-        Setting(node, each.address, "row remap", "", gpu.QUERY, look=look).require(seen, "none")
+    """No GPU has memory that could not be remapped, nor is about to: spare rows, SRAM threshold."""
+    _judge(host, node, "failed", _REPLACE)
+
+
+def test_memory_has_no_errors(host: Host, node: Node) -> None:
+    """No GPU had an error that ECC did not correct since its driver was loaded."""
+    _judge(host, node, "memory", f"{_XID}; then nvidia-smi -r -i GPU, when no job runs")
+
+
+def test_needs_no_recovery(host: Host, node: Node) -> None:
+    """The driver asks for no reset, drain or reboot of a GPU."""
+    _judge(host, node, "recovery", f"{_XID}; then drain the node, and nvidia-smi -r -i GPU")
+
+
+def test_nothing_throttles_a_gpu(host: Host, node: Node) -> None:
+    """No heat and no power brake slows a GPU; its power cap, idleness and set clocks may."""
+    _judge(host, node, "throttled", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE; ipmitool sel elist")
+
+
+def test_power_limit(host: Host, node: Node) -> None:
+    """Each GPU may take the power that the site states, or at least what it may by default."""
+    _judge(host, node, "power", "nvidia-smi -q -d POWER; who sets it: nvidia-smi -pl", _LIMIT)
+
+
+def test_pcie(host: Host, node: Node) -> None:
+    """The PCIe link of a GPU has all lanes, gave up no packet, and at work has its full speed."""
+    _judge(host, node, "pcie", "lspci -vv; dmesg | grep -i aer; then reseat the GPU or its riser")
+
+
+def test_driver_libraries(host: Host, node: Node) -> None:
+    """The driver's libraries are whole, and of the version of its kernel module."""
+    wanted = _gpus(host) and gpu.read(host).version
+    fix = f"install libcuda and libnvidia-ml of driver {wanted} anew"
+    for path, (version, size) in gpu.libraries(host).items():
+        setting = Setting(node, path, "library", "", f"readlink -f {path}", fix=fix)
+        setting.require(version if size else "an empty file", wanted)
+
+
+def test_health_command(host: Host, node: Node, fleet: Fleet) -> None:
+    """The site's own health command finds nothing wrong, where the site has one."""
+    words = node.get(_COMMAND)
+    if not words:
+        not_applicable(f"{_COMMAND}: [], so the site has none")
+    # All nodes at once, if each has it; else no node is asked that has it not.
+    way = "everywhere" if all(each.get(_COMMAND) == words for each in fleet.nodes) else "fresh"
+    found = ask(host, words, node.get("gpu_health_timeout_s"), **{way: True})
+    said = dict.fromkeys(("ok", "skip", "unknown", "fail"), "")
+    for each in found:
+        said[each["state"]] += f"{each['name']}: {each['text']}; "
+    if failed := said["fail"]:
+        line = " ".join(words)
+        setting = Setting(node, "", words[0], _COMMAND, line, look=line)
+        setting.reject(f"fail: {failed.rstrip('; ')}", "ok")
+    if said["unknown"] or not said["ok"]:
+        raise CouldNotTell(f"{words[0]}: {said['unknown'].rstrip('; ') or 'all was skipped'}")
 
 
 def test_fabric_manager_runs(host: Host, node: Node) -> None:
@@ -229,6 +275,27 @@ def _gpus(host: Host) -> tuple[gpu.Gpu, ...]:
     """Return what the driver shows of the node's GPUs; skip where there are none."""
     _addresses(host)
     return gpu.read(host).gpus
+
+
+def _judge(host: Host, node: Node, check: str, look: str, variable: str = "") -> None:
+    """Judge the fields of a check; one that the driver does not print is not verified."""
+    every = [(each.address, *found) for each in _gpus(host) for found in findings(each, check)]
+    unknown, stated = "", node.get(variable) if variable else 0
+    for address, kind, name, seen, wanted in every:
+        if stated and seen:
+            wanted = f"{stated:.2f} W" if seen != f"{stated:.2f} W" else ""
+        if wanted:
+            look = look.replace("-i GPU", f"-i {address}")
+            setting = Setting(node, address, name, variable, gpu.QUERY, look=look, kind=kind)
+            setting.reject(seen, wanted)
+        if wanted is None:
+            unknown += f"{address}: {gpu.QUERY} shows {shown(seen or '')!r} as {name}; "
+    if unknown:
+        raise CouldNotTell(unknown.rstrip("; "))
+    absent = ", ".join({name: 0 for _, _, name, seen, _ in every if seen is None})
+    if absent or not every:
+        what = f"driver {gpu.read(host).version} does not show {absent or 'it of these GPUs'}"
+        not_applicable(f"not verified: {what}")
 
 
 def _persistent(host: Host, node: Node) -> tuple[gpu.Gpu, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, gpu, rails, software, subnet_port, uniform
+from rdmaprov.facts import devices, gpu, pci, rails, software, subnet_port, uniform
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
 from rdmaprov.inventory import Fleet, Node, Rail
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.state
 
 _RELEASE, _OS = "/proc/sys/kernel/osrelease", "/etc/os-release"
 _DMI = "/sys/class/dmi/id"
+_VBIOS, _PART = "vbios version", ("product name", "board part number", "gpu part number")
 
 
 def test_kernel(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
@@ -121,6 +122,21 @@ def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         return [Sample(node.name, "torch", kind, seen)]
 
     _uniform(fleet, hosts, "version", "torch_runtime_requirements", "pip list", of)
+
+
+def test_vbios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """GPUs of the same part number have the same VBIOS."""
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        gpus = gpu.read(host).gpus if pci.Functions.read(host).gpus((pci.NVIDIA,)) else ()
+        return [
+            Sample(
+                node.name, each.address, tuple(map(each.values.get, _PART)), each.text(_VBIOS) or ""
+            )
+            for each in gpus
+        ]
+
+    _uniform(fleet, hosts, "VBIOS", "", gpu.QUERY, of)
 
 
 def test_nvlink_domains(fleet: Fleet, hosts: Mapping[str, Host]) -> None:

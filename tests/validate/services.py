@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from tests.validate.fake_node import FakeNode
 from tests.validate.hardware import function
@@ -19,29 +20,9 @@ CUDA Version                              : 12.8
 
 Attached GPUs                             : {number}
 """
-# As in tests/fixtures/nvidia-smi/h100-hgx.txt; the fabric's last lines are of newer drivers.
-_GPU = """\
-GPU 0000{address}
-    Product Name                          : NVIDIA H100 80GB HBM3
-    Persistence Mode                      : Enabled
-    MIG Mode
-        Current                           : Disabled
-        Pending                           : Disabled
-    ECC Mode
-        Current                           : Enabled
-        Pending                           : Enabled
-    ECC Errors
-        Volatile
-            SRAM Correctable              : 0
-    Retired Pages
-        Single Bit ECC                    : N/A
-        Double Bit ECC                    : N/A
-        Pending Page Blacklist            : N/A
-    Remapped Rows
-        Correctable Error                 : 0
-        Uncorrectable Error               : 0
-        Pending                           : No
-        Remapping Failure Occurred        : No
+# As in tests/fixtures/nvidia-smi: a GPU of h100-565-idle.txt, and newer drivers' lines of a fabric.
+_CAPTURE = Path(__file__).parents[1] / "fixtures/nvidia-smi/h100-565-idle.txt"
+_FABRIC = """\
     Fabric
         State                             : Completed
         Status                            : Success
@@ -77,7 +58,8 @@ def gpu_services(node: FakeNode, gpus: Iterable[str]) -> None:
     """Have GPUs that their driver runs, an NVSwitch, and the daemons beside them."""
     addresses = list(gpus)
     text = _HEAD.format(version=DRIVER, number=len(addresses))
-    text += "".join(_GPU.format(address=each.upper()) for each in addresses)
+    gpu = _CAPTURE.read_text().partition("\nGPU 00000000:18:00.0\n")[2].partition("    Fabric\n")[0]
+    text += "".join(f"GPU 0000{each.upper()}\n{gpu}{_FABRIC}" for each in addresses)
     node.answer("nvidia-smi -q", text)
     function(node, (NVSWITCH,), 0, vendor="0x10de", kind="0x068000")
     node.answer("nv-fabricmanager --version", f"Fabric Manager version is : {DRIVER}\n")
@@ -86,6 +68,10 @@ def gpu_services(node: FakeNode, gpus: Iterable[str]) -> None:
         "/usr/bin/nvidia-persistenced", "--user nvidia-persistenced --verbose"
     )
     node.unit("nvidia-persistenced.service", MainPID="711", ExecStart=started)
+    for name in ("cuda", "nvidia-ml"):
+        library = f"/usr/lib/x86_64-linux-gnu/lib{name}.so"
+        node.put(f"{library}.{DRIVER}", "\x7fELF")
+        node.link(f"{library}.1", f"{library}.{DRIVER}")
     nvlsm(node)
     imex(node, ("10.0.0.1", "10.0.0.2"))
 

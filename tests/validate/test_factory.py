@@ -27,6 +27,8 @@ RIGHT = {
         "test_driver_shows_all_gpus", "test_persistence_mode_running",
         "test_persistence_mode_after_reboot", "test_ecc_running", "test_ecc_after_reboot",
         "test_memory_repair_is_not_pending", "test_memory_repair_has_not_failed",
+        "test_memory_has_no_errors", "test_needs_no_recovery", "test_nothing_throttles_a_gpu",
+        "test_power_limit", "test_pcie", "test_driver_libraries",
         "test_fabric_manager_runs", "test_fabric_manager_after_reboot",
         "test_fabric_manager_is_of_the_drivers_version",
         "test_gpus_have_joined_their_nvlink_fabric",
@@ -69,7 +71,7 @@ RIGHT = {
     ),
     "test_uniformity.py": (
         "test_kernel", "test_drivers", "test_ofed", "test_nic_firmware", "test_bios", "test_nccl",
-        "test_torch",
+        "test_torch", "test_vbios",
     ),
 }  # fmt: skip
 # Not of this site; and rdma_cm's ToS is only shown where somebody opened its directory.
@@ -90,6 +92,7 @@ SKIPPED = {
     "test_uniformity.py::test_guids", "test_uniformity.py::test_subnets",
     "test_cabling.py::test_nodes_of_one_leaf_share_switches",
     "test_cabling.py::test_switches_have_the_same_rails_of_each_node",
+    "test_gpu.py::test_health_command",
     "test_gpu.py::test_imex_runs", "test_gpu.py::test_imex_channel_running",
     "test_gpu.py::test_imex_channel_after_reboot", "test_uniformity.py::test_imex_lists",
     "test_gpu.py::test_nvlink_subnet_manager_runs", "test_uniformity.py::test_nvlink_domains",

@@ -54,8 +54,9 @@ _ILL = ("Unhealthy", "Limited Capacity", "Degraded", "True")
 NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 # The driver container of NVIDIA's GPU Operator has the driver's programs in a tree of its own.
 _CONTAINER = "/run/nvidia/driver"
+_LIBRARIES = " ".join(f"{root}/usr/lib64 {root}/usr/lib/*-linux-gnu" for root in (_CONTAINER, ""))
 _LEVEL = 4  # blanks of a level of the query's output
-_NOT_SUPPORTED = ("N/A", "[N/A]", "Not Supported", "[Not Supported]")
+NOT_SUPPORTED = ("N/A", "[N/A]", "Not Supported", "[Not Supported]")
 _BUS_ID = re.compile(r"([0-9A-F]{4,8}):([0-9A-F]{2}:[0-9A-F]{2}\.[0-7])", re.IGNORECASE)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
@@ -72,39 +73,34 @@ class Gpu:
     address: str
     values: Mapping[str, str]
 
-    def is_on(self, *names: str) -> bool | None:
+    def is_on(self, path: str) -> bool | None:
         """Return whether a setting is on; None if the GPU does not have it.
-
-        Args:
-            names: its path in small letters; the next one if the driver has none of that name.
 
         Raises:
             CouldNotTell: the driver shows no such line, or another word there.
         """
         words = {"Enabled": True, "Yes": True, "Disabled": False, "No": False}
-        text = self.text(*names)
+        text = self.text(path)
         if text is None:
             return None
         if text not in words:
-            raise CouldNotTell(f"{self.address}: {QUERY} shows {shown(text)!r} as {names[0]}")
+            raise CouldNotTell(f"{self.address}: {QUERY} shows {shown(text)!r} as {path}")
         return words[text]
 
-    def text(self, *names: str) -> str | None:
-        """Return what stands at a path; None if the GPU does not have it.
+    def text(self, path: str) -> str | None:
+        """Return what stands at a path, in small letters; None if the GPU does not have it.
 
         Raises:
             CouldNotTell: the driver shows no such line.
         """
-        for name in names:
-            if name in self.values:
-                text = self.values[name]
-                return None if text in _NOT_SUPPORTED else text
-        raise CouldNotTell(f"{self.address}: {QUERY} shows no {names[0]}")
+        if path not in self.values:
+            raise CouldNotTell(f"{self.address}: {QUERY} shows no {path}")
+        return None if self.values[path] in NOT_SUPPORTED else self.values[path]
 
     @property
     def has_fabric(self) -> bool:
         """Return whether it is part of an NVLink fabric, be it registered or not."""
-        return self.values.get("fabric/state", "N/A") not in _NOT_SUPPORTED
+        return self.values.get("fabric/state", "N/A") not in NOT_SUPPORTED
 
     def fabric_faults(self) -> Iterator[tuple[str, str]]:
         """Yield the lines of its NVLink's health that are not as they must be: seen, expected.
@@ -114,7 +110,7 @@ class Gpu:
         """
         for name, healthy in _HEALTHY.items():
             seen = self.values.get(f"fabric/health/{name}", "N/A")
-            if seen in (*_NOT_SUPPORTED, healthy):
+            if seen in (*NOT_SUPPORTED, healthy):
                 continue
             # Each other text of it names a fault, of which drivers have had more and more.
             named = name == "incorrect configuration" and not re.search(r"(?i)unknown|err", seen)
@@ -173,6 +169,23 @@ def parse(text: str) -> Driver:
     if not _VERSION.fullmatch(version) or not gpus:
         raise CouldNotTell(f"{QUERY} shows {shown(text.strip())!r}, not a driver with its GPUs")
     return Driver(version, tuple(Gpu(address, values) for address, values in gpus))
+
+
+def libraries(host: Host) -> dict[str, tuple[str, int]]:
+    """Return the driver's libraries by path, each with its version and its size in bytes.
+
+    Raises:
+        CouldNotTell: one is not where distributions and the driver's container have it.
+    """
+    names = "'(' -name libcuda.so.1 -o -name libnvidia-ml.so.1 ')'"
+    find = f"find -L {_LIBRARIES} -maxdepth 1 -type f {names} -printf '%s %p '"
+    printed = host.run(f"{find} -exec readlink -f '{{}}' ';' 2> /dev/null; echo {END}").stdout
+    rows = re.findall(r"(?m)^(\d+) (\S+) (\S+)$", whole(printed, "libraries"))
+    # Where the driver is in a container, what the distribution has is of no use.
+    rows = [row for row in rows if row[1].startswith(_CONTAINER)] or rows
+    if len({path.rpartition("/")[2] for _, path, _ in rows}) < 2:
+        raise CouldNotTell("libcuda.so.1 and libnvidia-ml.so.1 of the driver were not both found")
+    return {path: (real.partition(".so.")[2], int(size)) for size, path, real in rows}
 
 
 def fabric_manager_version(host: Host) -> str:

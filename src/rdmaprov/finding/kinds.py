@@ -146,6 +146,11 @@ KINDS = {
         "processes of `nvidia-smi` before and after",
         "the node is not drained",
     ),
+    "gpu.ecc": FindingKind(
+        "A GPU's memory had errors that ECC did not correct, is worn, or waits for a recovery.",
+        "`nvidia-smi -q`: volatile ECC errors, SRAM threshold, spare rows, recovery action",
+        "a cell that a reset replaces: `nvidia-smi -r`; if it comes again: `dcgmi diag -r 3`, RMA",
+    ),
     "gpu.hung": FindingKind(
         "A GPU does not end work that it has by itself.",
         "a product or copy of one GPU, without communication, against a time limit",
@@ -171,6 +176,11 @@ KINDS = {
         "free and total memory of `nvidia-smi`",
         "a process in another container or that hangs: `fuser -v /dev/nvidia*`",
     ),
+    "gpu.pcie": FindingKind(
+        "A GPU's PCIe link gave up packets, or runs with fewer lanes or slower than it can.",
+        "`nvidia-smi -q`: rollovers of replays; width; generation of a GPU at work",
+        "a GPU or riser that is not seated well; the slot's setting in the BIOS; `lspci -vv`",
+    ),
     "gpu.slow-link": FindingKind(
         "Data between a GPU and its host are slower than those of its peers.",
         "copies of pinned memory to the GPU and back, all GPUs at once",
@@ -187,9 +197,9 @@ KINDS = {
         "MIG left on: `nvidia-smi -mig 0`",
     ),
     "gpu.throttled": FindingKind(
-        "Most GPUs of a fleet hold their clocks down to protect themselves.",
-        "the driver's reasons for its clocks, while all GPUs multiply",
-        "air or water of the room, power supplies: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE`",
+        "Heat, a power brake or a lower power limit keeps a GPU's clocks down.",
+        "`nvidia-smi -q`: clocks event reasons, temperature against its limit, power limit",
+        "fans and inlets; a power supply that failed (`ipmitool sel elist`); `nvidia-smi -pl`",
     ),
     "gpu.unmeasured": FindingKind(
         "A GPU is not measured.", "its rank did not report", "logs of the run"

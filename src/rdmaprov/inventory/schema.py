@@ -79,7 +79,8 @@ def load(roles: Path, controller: Mapping[str, Path] | None = None) -> Schema:
 @cache
 def load_shipped() -> Schema:
     """Return the schema of rdmaprov's own roles."""
-    return load(data_dir("roles"), {"scheduler": _HERE / "scheduler_variables.yml"})
+    own = {each: _HERE / f"{each}_variables.yml" for each in ("scheduler", "gpu")}
+    return load(data_dir("roles"), own)
 
 
 def _controller(name: str, path: Path) -> Role:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rdmaprov.facts import gpu_health
 from rdmaprov.finding.finding import Finding
 from rdmaprov.finding.kinds import KINDS
 
@@ -30,6 +31,7 @@ def test_each_kind_is_made_and_each_that_is_made_is_known():
         if path.parts[-2:] != ("finding", "kinds.py")
         for text in named(path)
     }
+    texts |= {row["kind"] for row in gpu_health.table()}
     assert KINDS.keys() - texts == set()
     assert [name for name in KINDS if not KIND.fullmatch(name)] == []
 

@@ -28,7 +28,7 @@ from rdmaprov.problem import Position, Problem, fold_problems
 from rdmaprov.resources import data_dir
 
 CASES = sites.wrong_sites()
-CONTROLLER = Path(schema.__file__).with_name("scheduler_variables.yml")
+CONTROLLER = sorted(Path(schema.__file__).parent.glob("*_variables.yml"))
 
 
 def found(site: Path) -> list[Problem]:
@@ -55,8 +55,9 @@ def wrong(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def specs() -> dict[str, dict[str, Any]]:
     """Return the options of all roles' specs, and of the controller's variables."""
-    written = yaml.safe_load(CONTROLLER.read_text())["argument_specs"]["main"]
-    options: dict[str, dict[str, Any]] = dict(written["options"])
+    options: dict[str, dict[str, Any]] = {}
+    for path in CONTROLLER:
+        options |= yaml.safe_load(path.read_text())["argument_specs"]["main"]["options"]
     for role in schema.load_shipped().roles:
         options |= raw_spec(role)
     return options
