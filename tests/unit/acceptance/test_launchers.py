@@ -76,7 +76,7 @@ def test_a_step_has_the_image_and_then_the_sites_options():
 
 def test_an_allocation_asks_for_gpus_and_time_and_has_the_sites_options_last():
     words = allocation_command(["n1", "n2"], 8, 600, ["--immediate=3600"])
-    assert {"--nodes=2", "--nodelist=n1,n2", "--gres=gpu:8", "--time=15"} <= set(words)
+    assert {"--nodes=2", "--nodelist=n[1-2]", "--gres=gpu:8", "--time=15"} <= set(words)
     assert words.index("--immediate=60") < words.index("--immediate=3600") < words.index("/bin/sh")
     assert gpus_of([{"fabric_gpu_count": 8}, {"fabric_gpu_count": 8}]) == 8
     assert gpus_of([{"fabric_gpu_count": 8}, {}]) == 0
