@@ -24,6 +24,7 @@ from rdmaprov.contract.waivers import Waived
 from rdmaprov.inventory import schema
 from rdmaprov.inventory.expression import parse
 from rdmaprov.inventory.model import Fleet
+from rdmaprov.inventory.nodes import no_collection
 from rdmaprov.problem import Problem, gather_places, merge_problems
 
 __all__ = ["RULES", "FleetRule", "Rule", "Waived", "judge", "problems"]
@@ -62,7 +63,8 @@ def problems(fleet: Fleet) -> list[Problem]:
 
 def judge(fleet: Fleet) -> tuple[list[Problem], list[Waived]]:
     """Return a site's problems as `problems` does, and those that it waives."""
-    found = [problem for rule in RULES for problem in rule.problems(fleet.nodes)]
+    with no_collection():
+        found = [problem for rule in RULES for problem in rule.problems(fleet.nodes)]
     stay, waived = waivers.split(found, {node.name: node for node in fleet.nodes})
     return only_causes(fleet, stay), waivers.merge(waived)
 
