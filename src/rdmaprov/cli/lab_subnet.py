@@ -76,24 +76,13 @@ def _number(name: str, text: str) -> Callable[[Any], Any]:
     help="Make the fabric with these faults; see: rdmaprov lab subnet faults",
 )
 @click.pass_obj
-def up(
-    lab: LabSubnet,
-    nodes: int,
-    rails: int,
-    nodes_per_leaf: int,
-    spines: int,
-    cables: int,
-    cores: int,
-    planes: int,
-    engine: str,
-    faults: str | None,
-) -> None:
+def up(lab: LabSubnet, /, engine: str, faults: str | None, **numbers: int) -> None:
     """Make a rail-optimised fat tree, start opensm, and wait until the subnet is up.
 
     Each leaf connects one rail. A subnet that is already up is rebuilt, with the faults of --fault
     alone.
     """
-    topology = Topology(nodes, rails, nodes_per_leaf, spines, cables, cores, planes)
+    topology = Topology(**numbers)
     topology.check()
     chosen = ib_faults.chosen(faults, topology)
     with lab.layout.lock(), meter("starting", 0):

@@ -46,20 +46,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="Verify nodes against this inventory directory (default: RDMAPROV_INVENTORY).",
     )
     limits = Limits()
-    group.addoption(
-        "--command-timeout",
-        metavar="S",
-        type=float,
-        default=limits.command_s,
-        help="Time out a command on a node after S seconds (default: %(default)g).",
-    )
-    group.addoption(
-        "--node-timeout",
-        metavar="S",
-        type=float,
-        default=limits.node_s,
-        help="Time out all commands of a node after S seconds (default: %(default)g).",
-    )
+    for name, what, default_s in (
+        ("--command-timeout", "a command on a node", limits.command_s),
+        ("--node-timeout", "all commands of a node", limits.node_s),
+    ):
+        text = f"Time out {what} after S seconds (default: %(default)g)."
+        group.addoption(name, metavar="S", type=float, default=default_s, help=text)
     group.addoption(
         "--vault-password-file",
         metavar="FILE",
