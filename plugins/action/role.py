@@ -18,9 +18,8 @@ MOST_CONFIRMATIONS = 3
 def busy_arguments(action: ActionBase, task_vars: dict[str, Any] | None) -> dict[str, Any]:
     """Return what a module is told of the processes that use its node."""
     known = task_vars or {}
-    standing = action._templar.template(known.get("scheduler_standing_processes", []))
-    force = known.get("apply_force_busy", False)
-    return {"force_busy": force, "standing_processes": standing}
+    own = action._templar.template(known.get("scheduler_standing_processes", []))
+    return {"force_busy": known.get("apply_force_busy", False), "standing_processes": own}
 
 
 class ActionModule(ActionBase):

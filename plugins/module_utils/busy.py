@@ -41,7 +41,6 @@ _STANDING = {
     "slurmd": "it gathers GPUs' energy: SchedMD/slurm src/plugins/gpu/rsmi; not gpu/nvml of 25.11",
     "Xorg": "a display: what nvidia-smi --gpu-reset says where it refuses",
 }
-_MOST_COMMAND = 15  # characters of /proc/PID/comm [proc(5)]
 _MOST_DEVICES = 2  # that are named, of one process
 _MOST_NAMED = 3
 _MOST_LISTED = 16
@@ -136,7 +135,7 @@ def _processes(machine: Machine) -> Iterator[str]:
 def _standing(machine: Machine, program: str, command: str, user: str) -> str:
     """Return which standing program a process is, a script of root's by its own name, or none."""
     for name in filter(None, (*_STANDING, *machine.standing)):
-        is_script = user == "root" and command == name[:_MOST_COMMAND]
+        is_script = user == "root" and command == name[:15]  # all that comm has [proc(5)]
         if is_script or f"/{program}".endswith("/" + name.lstrip("/")):
             return name
     return ""

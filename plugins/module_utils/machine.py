@@ -63,8 +63,7 @@ class Machine:
         self.keep: Callable[[str, str | None], None] | None = None
         # Told of each step of a plan before it is made, a plan.Step.
         self.note: Callable[[Any], None] | None = None
-        # The site's scheduler_standing_processes.
-        self.standing: list[str] = []
+        self.standing: list[str] = []  # the site's scheduler_standing_processes
 
     def require_root(self) -> None:
         """Raise NodeError for a user who could neither see nor change all of it."""

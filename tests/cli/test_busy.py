@@ -94,6 +94,12 @@ def test_plan_names_what_is_interrupted_and_who_uses_the_node(node: Node, job: i
         f"busy: apply refuses these nodes without --force-busy\n  n1: pid {job} of root, "
     ) in said
     assert not node.written.exists()
+    name = Path(f"/proc/{job}/exe").readlink().name
+    own = f"{VARIABLES}reboot_policy: if-needed\nscheduler_standing_processes: [{name}]\n"
+    write(node.directory / "site", {"group_vars/nodes.yml": own})
+    _, said = node.rdmaprov("plan")
+    assert f"n1: standing: {name}" in said
+    assert f"pid {job}" not in said
 
 
 def test_busy_node_that_needs_nothing_disruptive_is_changed(node: Node, job: int):

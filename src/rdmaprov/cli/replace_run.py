@@ -160,14 +160,13 @@ def return_nodes(
         work.require_witnesses()
         if dry_run:
             return show_plan(work)
-        tickets = {node: ticket or str(journal.get(node, "ticket") or "") for node in names}
+        ticket = ticket or str(journal.get(names[0], "ticket") or "")
         for node in names:
-            journal.note(node, ticket=tickets[node])
-        named = ", ".join(dict.fromkeys(filter(None, tickets.values())))
-        stopped = _replacement(work, take_over, f" ({named})" if named else "").run()
+            journal.note(node, ticket=ticket)
+        stopped = _replacement(work, take_over, f" ({ticket})" if ticket else "").run()
         if stopped.code is ExitCode.OK:
             for node in names:
-                hardware.keep(journal.directory, node, work.facts[node], tickets[node])
+                hardware.keep(journal.directory, node, work.facts[node], ticket)
         return _conclude(work, stopped)
 
 

@@ -88,9 +88,5 @@ def health_check_program(nodes: Sequence[str]) -> str:
 
 
 def ask_slurm(*argv: str, hint: str = _HINT) -> str:
-    """Return what one of Slurm's commands prints.
-
-    Raises:
-        SchedulerError: it is not there, or ends badly; with a hint.
-    """
+    """Return what one of Slurm's commands prints; raise SchedulerError if it ends badly."""
     return ask(argv, hint, _ABSENT)

@@ -85,11 +85,7 @@ def is_idle_but_reserved(word: str) -> bool:
 
 
 def parse_reservation(text: str) -> tuple[str, list[str]]:
-    """Return the state (ACTIVE or INACTIVE) and the nodes from `scontrol -o show reservation NAME`.
-
-    Raises:
-        SchedulerError: it names no nodes.
-    """
+    """Return state and nodes of `scontrol -o show reservation`; raise SchedulerError if none."""
     found = dict(_FIELD.findall(text))
     nodes = found.get("Nodes", "")
     if not nodes or nodes == "(null)":
@@ -113,11 +109,7 @@ def fold_parts(nodes: Sequence[str]) -> list[str]:
 
 
 def expand(folded: str) -> list[str]:
-    """Return the names of a folded list, such as `n[0-2]`.
-
-    Raises:
-        SchedulerError: the text is no such list.
-    """
+    """Return the names of a folded list, such as `n[0-2]`; raise SchedulerError if it is none."""
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
     try:
@@ -134,11 +126,7 @@ def _flags(word: str) -> Iterator[str]:
 
 
 def parse_jobs(text: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the jobs of each node that has any from `squeue -h -o %i|%N`.
-
-    Raises:
-        SchedulerError: a line is none of a job.
-    """
+    """Return the jobs of nodes from `squeue -h -o %i|%N`; raise SchedulerError for other lines."""
     jobs: dict[str, tuple[str, ...]] = {}
     for line in filter(str.strip, text.splitlines()):
         found = _JOB.fullmatch(line.strip())

@@ -87,12 +87,15 @@ def test_plan_names_what_interrupts_traffic_and_who_uses_the_node():
         "mtu": RolePlan(interrupts=("ens1 MTU: queues closed, for under 1 s", "a reboot")),
         "pcie": RolePlan(reboot=("iommu=pt",), interrupts=("a reboot",)),
     }
-    before = Survey(plans, pending=("mtu",), busy=("pid 7 of ana, python3: /dev/nvidia0\x1b[2J",))
+    users = ("pid 7 of ana, python3: /dev/nvidia0\x1b[2J",)
+    before = Survey(plans, pending=("mtu",), busy=users, standing=("standing: gpud",))
     node = NodeResult("busy", before=before)
     assert (
         "apply interrupts traffic\n  busy: ens1 MTU: queues closed, for under 1 s\n"
         "  busy: a reboot\nbusy: apply refuses these nodes without --force-busy\n"
-        "  busy: pid 7 of ana, python3: /dev/nvidia0\\x1b[2J\nreboot required after apply\n"
+        "  busy: pid 7 of ana, python3: /dev/nvidia0\\x1b[2J\n"
+        "standing programs, which do not count as busy (scheduler_standing_processes)\n"
+        "  busy: standing: gpud\nreboot required after apply\n"
     ) in shown(summary.plan_lines(results_of(FINE, node), diffs=False))
     assert results_of(node).as_data()["busy"]["interrupts"] == list(before.interrupts)
 

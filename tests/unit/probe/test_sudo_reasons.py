@@ -170,3 +170,8 @@ def test_wrong_password_is_tried_once(tmp_path):
     probe.close()
     assert (tmp_path / "asked").read_text() == "wrong\n"
     assert "wrong" not in str(refused.value)
+
+
+def test_login_that_slurm_s_pam_module_refuses_is_named():
+    said = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
+    assert reason(said, 255, here("gpu01")).what.startswith("Slurm's PAM module admits only users")

@@ -170,11 +170,7 @@ def _nodes_in_use(names: Sequence[str]) -> str:
 
 
 def ask(*argv: str) -> str:
-    """Return what one of Slurm's commands printed.
-
-    Raises:
-        SchedulerError: it failed, or is not there.
-    """
+    """Return what one of Slurm's commands printed; raise SchedulerError if it ended badly."""
     return programs.ask(argv, "Run: scontrol ping", _ABSENT)
 
 
