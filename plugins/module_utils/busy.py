@@ -35,10 +35,10 @@ _STANDING = {
     "nvidia-device-plugin": "it watches GPUs: NVIDIA/k8s-device-plugin internal/rm/health.go",
     "rdcd": "ROCm's monitor: rocm.docs.amd.com/projects/rdc",
     "ibacm": "it resolves addresses: linux-rdma/rdma-core ibacm/src/acm.c, acm_open_dev",
-    "nvsm_core": "DGX's monitor: NVIDIA/mig-parted deployments/systemd/utils.sh",
+    "nvsm_core": "DGX's monitor: NVIDIA/mig-parted deployments/systemd/utils-custom.sh",
     "gpud": "a monitor that keeps NVML open: leptonai/gpud pkg/nvidia-query/nvml/instance.go",
     "cm/local/apps/cmd/sbin/cmd": "BCM's monitor of GPUs: NVIDIA's BCM administrator manual",
-    "slurmd": "it gathers GPUs' energy: SchedMD/slurm src/plugins/gpu/rsmi; not gpu/nvml of 25.11",
+    "slurmd": "it reads AMD GPUs' energy: SchedMD/slurm src/plugins/gpu/rsmi/gpu_rsmi.c",
     "Xorg": "a display: what nvidia-smi --gpu-reset says where it refuses",
 }
 _MOST_DEVICES = 2  # that are named, of one process
