@@ -15,7 +15,7 @@ from rdmaprov.terminal import Line
 
 def plan_lines(results: Results, *, diffs: bool, verb: str = "apply") -> Iterator[Line]:
     """Yield the pending changes by role, then failures and counts; `verb` would make them."""
-    pending = results.in_state(NodeState.PENDING)
+    pending = results.in_state(NodeState.PENDING, NodeState.FAILED)
     total = len(results.nodes)
     for role in _pending_roles(pending):
         yield Line(role, "bold")
@@ -110,9 +110,7 @@ def _diff_lines(plans: Mapping[str, RolePlan], total: int) -> Iterator[Line]:
 
 def _failure_lines(results: Results) -> Iterator[Line]:
     total = len(results.nodes)
-    failed = {
-        node.name: [f"{node.failed}: {node.problem}"] for node in results.in_state(NodeState.FAILED)
-    }
+    failed = {node.name: _why_failed(node) for node in results.in_state(NodeState.FAILED)}
     yield from _section_lines("failed", failed, total, "red")
     unknown = {node.name: [node.problem] for node in results.in_state(NodeState.UNKNOWN)}
     yield from _section_lines("unknown", unknown, total, "yellow")
@@ -126,6 +124,15 @@ def _failure_lines(results: Results) -> Iterator[Line]:
         yield Line("unreachable", "yellow")
         for text, names in groups.group_alike(lost).items():
             yield Line(printable(f"  {groups.label(names, total)}: {text}"))
+
+
+def _why_failed(node: NodeResult) -> list[str]:
+    """Return why a node failed; what a survey found has a line for each role's problem."""
+    survey = node.after or node.before
+    found = survey.problems if survey is not None else ()
+    if found and node.problem == "; ".join(found):
+        return [" ".join(problem.split()) for problem in found]
+    return [f"{node.failed}: {node.problem}"]
 
 
 def _why_unreachable(node: NodeResult) -> str:

@@ -17,6 +17,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import Problem, display_path, fold_problems
 from rdmaprov.verbosity import Verbosity, no_colour
+from rdmaprov.words import quantity
 
 if TYPE_CHECKING:
     from rdmaprov.contract import Waived
@@ -62,7 +63,7 @@ def check(
     """Find every problem of SITE, without connecting to a node.
 
     Prints one line per problem, sorted by file and line: where it is, what is wrong, and what
-    to write. Prints nothing if the site is valid.
+    to write. If the site is valid, standard output is empty.
     """
     if untrusted:
         message = "--untrusted is gone: check runs what a site says, as Ansible does"
@@ -98,8 +99,9 @@ def check(
     for note in (controller_note(len(fleet.nodes)), jump_note(fleet)):
         if note:
             click.echo(mask.text(note), err=True)
-    if verbosity() is Verbosity.VERBOSE:
-        click.echo(f"{len(fleet.nodes)} nodes, {len(found)} problems", err=True)
+    if verbosity() is Verbosity.VERBOSE or (not found and verbosity() is Verbosity.NORMAL):
+        count = f"{quantity(len(fleet.nodes), 'node')}, {quantity(len(found), 'problem')}"
+        click.echo(f"{site}: {count}", err=True)
     return ExitCode.INVALID_SITE if found else ExitCode.OK
 
 

@@ -106,7 +106,8 @@ def _read(
 ) -> tuple[Fleet, reach.NodeFacts]:
     """Return a site's fleet and its nodes' answers; show the progress."""
     from rdmaprov.cli.passwords import provide_passwords
-    from rdmaprov.inventory import SiteError, load_site
+    from rdmaprov.inventory import load_site
+    from rdmaprov.inventory.errors import no_nodes
     from rdmaprov.probe.fleet import find_target
     from rdmaprov.runs.masks import Mask
 
@@ -114,7 +115,7 @@ def _read(
         with meter(f"reading {site}") as moving:
             fleet = load_site(site, limit, given.vault, moving.count)
         if not fleet.nodes:
-            raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
+            raise no_nodes(site)
         mask = Mask([*fleet.secrets(), *given.secrets])
         names = [node.name for node in fleet.nodes]
         return fleet, _collect(site, names, given, mask, find_target(fleet))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +16,15 @@ import click
 from click.core import ParameterSource
 
 from rdmaprov.errors import UsageError
+from rdmaprov.words import quantity
 
 if TYPE_CHECKING:
     from rdmaprov.inventory.starter import Facts
     from rdmaprov.problem import Problem
 
 # Reference site → what to do with a copy of it.
-REFERENCES = {
-    "prod": "write your nodes into {0}/hosts.yml, then run: rdmaprov check {0}",
-    "ib": "write your nodes into {0}/hosts.yml, then run: rdmaprov check {0}",
-    "lab": "rdmaprov lab up --site {0}",
-}
+_EDIT = "write your nodes into {0}/hosts.yml, then run: rdmaprov check {0}"
+REFERENCES = {"prod": _EDIT, "ib": _EDIT, "dgx": _EDIT, "lab": "rdmaprov lab up --site {0}"}
 _OF_ONE_KIND = {"subnet": "roce", "partition_keys": "infiniband"}
 # What an answer is checked with before the others are known.
 _NEUTRAL = {"kind": "roce", "nodes": "node1", "rails": "ens1", "gbps": 400, "gpus": 0}
@@ -120,6 +119,31 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     return value
 
 
+def rate(value: str | int) -> int:
+    """Return a line rate in Gb/s, as people write it: 400, 400G, 400 Gb/s, NDR, 8x400.
+
+    Raises:
+        click.BadParameter: no rate, or another number of rails than --rails.
+    """
+    from rdmaprov.contract.node import GENERATIONS
+
+    word = "".join(str(value).upper().split())
+    found = re.fullmatch(r"(?:(\d+)[X×])?(\d+)(?:G(?:BE?|B/S|BPS|BIT/S)?)?", word)
+    rails = str(click.get_current_context().params.get("rails") or "").replace(",", " ").split()
+    if found and found[1] and rails and len(rails) != int(found[1]):
+        raise click.BadParameter(f"'{value}' has {found[1]} rails, and --rails names {len(rails)}")
+    if not found and word not in GENERATIONS:
+        raise click.BadParameter(f"'{value}' is no line rate, such as 400, 400G or NDR")
+    return int(found[2]) if found else GENERATIONS[word]
+
+
+def _asked(flag: str, prompt: str | None, meaning: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401
+    """Return an option that is asked for, and whose answer must make a valid site."""
+    return click.option(
+        flag, cls=_Asked, callback=_check_answer, prompt=prompt, help=meaning, **more
+    )
+
+
 @click.command("init", short_help="Write a new site.")
 @click.argument(
     "directory", type=click.Path(path_type=Path), is_eager=True, callback=_new_directory
@@ -129,7 +153,8 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     "source",
     type=click.Choice(list(REFERENCES)),
     is_eager=True,
-    help="Copy this reference site: prod (RoCE, two racks), ib (InfiniBand), lab (virtual nodes).",
+    help="Copy this reference site: prod (RoCE, two racks), ib (InfiniBand), dgx (DGX H100), lab"
+    " (virtual nodes).",
 )
 @click.option(
     "--kind",
@@ -139,62 +164,31 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     prompt="Fabric",
     help="Kind of fabric.",
 )
-@click.option(
-    "--nodes",
-    cls=_Asked,
-    callback=_check_answer,
-    prompt="Nodes, such as gpu[01:16]",
-    help="Host names and ranges, such as gpu[01:16], separated by commas.",
-)
-@click.option(
+@_asked("--nodes", "Nodes, such as gpu[01:16]", "Host names and ranges, separated by commas.")
+@_asked(
     "--rails",
-    cls=_Asked,
-    callback=_check_answer,
-    prompt="Rails, such as ens1,ens2",
-    help="Network devices or PCI addresses of a node's rails, separated by commas, rail 0 first; "
+    "Rails, such as ens1,ens2",
+    "Network devices or PCI addresses of a node's rails, separated by commas, rail 0 first; "
     "on InfiniBand also RDMA devices, such as mlx5_0.",
 )
-@click.option(
-    "--gbps",
-    type=int,
-    cls=_Asked,
-    callback=_check_answer,
-    prompt="Line rate of a rail in Gb/s",
-    help="Line rate of one rail in Gb/s.",
-)
-@click.option(
-    "--gpus",
-    type=click.IntRange(0, 64),
-    cls=_Asked,
-    callback=_check_answer,
-    prompt="GPUs per node",
-    help="GPUs per node.",
-)
-@click.option(
+@_asked("--gbps", "Line rate of a rail", "Line rate of one rail: 400, 400G or NDR.", type=rate)
+@_asked("--gpus", "GPUs per node", "GPUs per node.", type=click.IntRange(0, 64))
+@_asked(
     "--subnet",
-    cls=_Asked,
-    callback=_check_answer,
-    prompt="Network for the rails' addresses, such as 198.18.0.0/15, or none",
+    "Network for the rails' addresses, such as 198.18.0.0/15, or none",
+    "IPv4 network of the rails: rail i gets its i-th /24. none: no addresses.",
     default="none",
     show_default=True,
-    help="IPv4 network of the rails: rail i gets its i-th /24. none: no addresses.",
 )
-@click.option(
+@_asked(
     "--partition-keys",
-    cls=_Asked,
-    callback=_check_answer,
-    prompt="Partition keys of the rails, such as 0x8001, or none",
+    "Partition keys of the rails, such as 0x8001, or none",
+    "Partition keys of an InfiniBand site's rails, separated by commas, the one for NCCL"
+    " first; none accepts any.",
     default="none",
     show_default=True,
-    help="Partition keys of an InfiniBand site's rails, separated by commas, the one for NCCL"
-    " first; none accepts any.",
 )
-@click.option(
-    "--user",
-    cls=_Asked,
-    callback=_check_answer,
-    help="User to log in as over ssh.  [default: root]",
-)
+@_asked("--user", None, "User to log in as over ssh.  [default: root]")
 @click.pass_context
 def init(
     context: click.Context,
@@ -210,12 +204,23 @@ def init(
     """
     require_answers(context)
     if source is not None:
-        written, then = _copy(directory, source, given), REFERENCES[source].format(directory)
+        written, then = _copy(directory, source, given), REFERENCES[source]
     else:
-        written, then = _new(directory, given), f"rdmaprov check {directory}"
+        written, then = _new(directory, given), "rdmaprov check {0}"
+        click.echo(f"understood: {_understood(_facts(given))}")
     for path in written:
         click.echo(f"wrote {path}")
-    click.echo(f"next: {then}")
+    click.echo(f"next: {then.format(shlex.quote(str(directory)))}")
+
+
+def _understood(facts: Facts) -> str:
+    """Return what the answers are taken for."""
+    from rdmaprov.inventory.starter import host_names
+
+    *_, last = names = host_names(facts)
+    nodes, rails = quantity(len(names), "node"), quantity(len(facts.rails), "rail")
+    each = f"{rails} of {facts.gbps} Gb/s and {quantity(facts.gpus, 'GPU')}"
+    return f"{nodes} ({names[0]} to {last}), each with {each}"
 
 
 def _copy(directory: Path, source: str, known: Mapping[str, object]) -> list[Path]:

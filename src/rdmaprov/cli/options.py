@@ -144,9 +144,10 @@ def vault_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _bound_connections(_context: click.Context, _option: click.Parameter, most: int | None) -> None:
-    if most is not None:
-        os.environ["RDMAPROV_CONNECTIONS"] = str(most)
+def keep_variable(_context: click.Context, option: click.Parameter, value: object) -> None:
+    """Have an option's variable say what the option says, for whoever reads it later."""
+    if value is not None:
+        os.environ[str(option.envvar)] = str(value)
 
 
 connections_option = click.option(
@@ -155,7 +156,7 @@ connections_option = click.option(
     type=click.IntRange(min=1),
     envvar="RDMAPROV_CONNECTIONS",
     expose_value=False,
-    callback=_bound_connections,
+    callback=keep_variable,
     help="Keep at most this many ssh connections open.  [default: 1024; accept, watch: all]",
 )
 

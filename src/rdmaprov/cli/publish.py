@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from rdmaprov.cli.options import keep_variable
 
 if TYPE_CHECKING:
     from rdmaprov.history.answer import History
@@ -57,18 +58,13 @@ def _secret(file: Path) -> bytes:
         raise click.BadParameter(f"{file}: {error.strerror}") from error
 
 
-def _note_runs(_context: click.Context, _option: click.Parameter, directory: str | None) -> None:
-    if directory:
-        os.environ["RDMAPROV_RUNS"] = directory
-
-
 runs_option = click.option(
     "--runs",
     metavar="DIR",
     type=click.Path(file_okay=False),
     envvar="RDMAPROV_RUNS",
     expose_value=False,
-    callback=_note_runs,
+    callback=keep_variable,
     help="Keep runs in this directory, or read them there.  [default: runs]",
 )
 

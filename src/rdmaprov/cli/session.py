@@ -24,7 +24,8 @@ from rdmaprov.contract.waivers import lines as waived_lines
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.inventory import Fleet, SiteError
+from rdmaprov.inventory import Fleet
+from rdmaprov.inventory.errors import no_nodes
 from rdmaprov.probe.fleet import find_target
 from rdmaprov.problem import fold_problems
 from rdmaprov.report.write import report_page
@@ -100,7 +101,7 @@ def check_site(
     if found:
         raise click.exceptions.Exit(ExitCode.INVALID_SITE)
     if not fleet.nodes:
-        raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
+        raise no_nodes(site)
     waivers = [each.as_data() for each in waived]
     return Prepared(fleet, given, mask, screen_for(json_file, mask), waivers)
 

@@ -65,7 +65,7 @@ def _rate(node: Node) -> Iterator[Violation]:
 def _mtu(node: Node) -> Iterator[Violation]:
     mtu = node.get("fabric_mtu_bytes")
     least = ROCE_MTU_BYTES + ROCE_HEADER_BYTES
-    if mtu is None:
+    if mtu is None or node.get("fabric_kind") is None:
         return
     if is_roce(node) and mtu < least:
         message = f"{mtu} is too small for a RoCE MTU of {ROCE_MTU_BYTES}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError
@@ -13,6 +14,12 @@ class SiteError(RdmaprovError):
     """There is no site to load."""
 
     exit_code = ExitCode.INVALID_SITE
+
+
+def no_nodes(site: Path) -> SiteError:
+    """Return the error for a site that has hosts and no node."""
+    hint = shlex.join(["rdmaprov", "check", str(site)])
+    return SiteError(f"{site}: the site has no nodes", f"See: {hint}")
 
 
 def site_directory(site: Path) -> Path:
@@ -36,4 +43,5 @@ def _suggestion(site: Path) -> str:
     if near := difflib.get_close_matches(site.name, beside, n=1):
         return f"Did you mean {site.parent / near[0]}?"
     here = f" (relative to {Path.cwd()})" if not site.is_absolute() else ""
-    return f"Name the directory of a site{here}, or create one: rdmaprov init {site}"
+    create = shlex.join(["rdmaprov", "init", str(site)])
+    return f"Name the directory of a site{here}, or create one: {create}"

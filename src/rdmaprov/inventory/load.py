@@ -29,12 +29,14 @@ from rdmaprov.inventory.expression import DYNAMIC
 from rdmaprov.inventory.host_positions import HostPositions
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.nodes import NodeBuilder, no_collection, no_hosts, unsafe_host_names
-from rdmaprov.inventory.resolve import VAULT_REMEDY, Renderer, ResolveError, Variables
+from rdmaprov.inventory.resolve import Renderer, ResolveError, Variables, vault_words
 from rdmaprov.inventory.tags import position_of
 from rdmaprov.problem import Position, Problem, display_path, merge_problems, printable
 from rdmaprov.words import quantity, some
 
 _MOST_NAMED = 8
+_MOST_CHARACTERS = 300  # of what a plugin or a script says
+_QUOTED = re.compile("'(.*?)'")
 
 
 class AnsibleRenderer(Renderer):
@@ -53,8 +55,7 @@ class AnsibleRenderer(Renderer):
         """Return why a value cannot be rendered or decrypted."""
         at = position_of(raw)
         if isinstance(error, AnsibleVaultError):
-            message = "is encrypted, and no vault password decrypts it"
-            return ResolveError(at or error_position(error), message, VAULT_REMEDY, "vault")
+            return ResolveError(at or error_position(error), *vault_words(error), "vault")
         text = error_text(error)
         if isinstance(error, AnsibleError):
             message = f"its template fails: {text}" if text else "its template fails"
@@ -229,23 +230,35 @@ def _skipped_position(positions: HostPositions, message: str) -> Position:
 
 
 def _unusable(file: Path, reasons: list[BaseException]) -> Problem:
-    yaml = file.suffix in {".yml", ".yaml", ".json"}
-    mine = [reason for reason in reasons if f"'{'yaml' if yaml else 'ini'}'" in _origin(reason)]
-    for reason in mine or reasons:
-        at = error_position(reason)
-        return _problem(at or Position(str(file)), error_text(reason))
-    return _problem(Position(str(file)), "the file is not an inventory")
+    """Return why a file is no inventory: in the words of the plugin that it is for."""
+    by = {"".join(_QUOTED.findall(str(getattr(each, "obj", "")))[:1]): each for each in reasons}
+    plugin = "yaml" if file.suffix in site_files.YAML_SUFFIXES else "ini"
+    if "Plugin configuration YAML file" in str(by.get("yaml")):
+        plugin = "auto"
+    elif file.read_bytes()[:2] == b"#!":
+        plugin = "script"
+    reason = by.get(plugin) or next(iter(reasons), None)
+    at = (reason and error_position(reason)) or Position(str(file))
+    if plugin in by and plugin in ("auto", "script"):
+        return _problem(at, *_plugin_words(by[plugin], file))
+    if plugin == "script":
+        return _problem(at, "it is not executable", f"run: chmod +x {shlex.quote(str(file))}")
+    return _problem(at, error_text(reason) if reason else "the file is not an inventory")
 
 
-def _origin(reason: BaseException) -> str:
-    return str(getattr(reason, "obj", ""))
+def _plugin_words(reason: BaseException, file: Path) -> tuple[str, str]:
+    """Return what an inventory plugin or a script says, and what to do."""
+    said = str(getattr(reason, "_help_text", None) or "").partition("script:")[2]
+    is_key = isinstance(reason.__cause__, KeyError)  # whose text is the key alone
+    text = " ".join(f"{'no key ' if is_key else ''}{reason} {said}".split())
+    remedy = f"see: ansible-inventory -i {shlex.quote(str(file))} --list"
+    if found := re.search(r"unknown plugin '(\w+\.\w+)\.\w+'", text):
+        remedy = f"install its collection: ansible-galaxy collection install {found[1]}"
+    return re.sub(r"^Failed to parse '[^']*': ", "", text)[:_MOST_CHARACTERS], remedy
 
 
-def _problem(at: Position, reason: str) -> Problem:
-    return Problem(
-        at,
-        Path(at.file).name,
-        f"Ansible cannot use this: {_TYPE.sub(lambda found: found[1].lower(), reason)}",
-        "write groups with hosts, children and vars",
-        "inventory",
-    )
+def _problem(
+    at: Position, reason: str, remedy: str = "write groups with hosts, children and vars"
+) -> Problem:
+    text = f"Ansible cannot use this: {_TYPE.sub(lambda found: found[1].lower(), reason)}"
+    return Problem(at, Path(at.file).name, text, remedy, "inventory")

@@ -9,7 +9,6 @@ from rdmaprov.inventory.expression import DYNAMIC, Template, parse
 from rdmaprov.inventory.tags import is_template, position_of
 from rdmaprov.problem import Position
 
-VAULT_REMEDY = "name the password file: ANSIBLE_VAULT_PASSWORD_FILE=FILE rdmaprov ..."
 MISSING = "\0missing"
 # A node with 32 rails has some hundred; YAML's aliases can make billions of a few lines.
 MOST_PARTS = 20_000
@@ -24,6 +23,14 @@ class ResolveError(Exception):
         self.message = message
         self.remedy = remedy
         self.rule = rule
+
+
+def vault_words(error: Exception) -> tuple[str, str]:
+    """Return why something stays encrypted, and what to do."""
+    if "no vault secrets found" in str(error):
+        remedy = "pass --vault-password-file FILE, or set ANSIBLE_VAULT_PASSWORD_FILE"
+        return "is encrypted, and no vault password is given", remedy
+    return "is encrypted, and the given vault password does not decrypt it", "pass the right one"
 
 
 class AnyEngine(Protocol):

@@ -19,7 +19,7 @@ from rdmaprov.inventory.ansible_api import (
     error_position,
     error_text,
 )
-from rdmaprov.inventory.resolve import VAULT_REMEDY
+from rdmaprov.inventory.resolve import vault_words
 from rdmaprov.problem import Position, Problem
 
 MOST = 100
@@ -160,14 +160,9 @@ def _problems(path: Path, inventory: Inventory, *, empty_is_wrong: bool) -> Iter
         return
     try:
         content = inventory.read_file(path)
-    except AnsibleVaultError:
-        yield file_problem(
-            path,
-            1,
-            "the file is encrypted, and no vault password decrypts it",
-            VAULT_REMEDY,
-            rule="vault",
-        )
+    except AnsibleVaultError as error:
+        message, remedy = vault_words(error)
+        yield file_problem(path, 1, f"the file {message}", remedy, rule="vault")
     except (AnsibleError, RecursionError, ValueError) as error:
         yield _syntax_problem(path, error)
     else:

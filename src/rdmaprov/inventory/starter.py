@@ -17,6 +17,7 @@ MOST_NODES = 253
 _PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 # As the driver names it; rdma-core may give it the name of a network device, such as ibp24s0.
 _RDMA = re.compile(r"mlx[45]_\d+")
+_SLURM_RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 _AGAIN = "Run the same command with another value; see: rdmaprov init --help"
 
 
@@ -64,8 +65,9 @@ def copied(source: Path) -> dict[str, bytes]:
 
 
 def host_names(facts: Facts) -> list[str]:
-    """Return the names of the nodes; raise UsageError if they are none, or too many."""
-    found = [name for pattern in facts.nodes for name in host_positions.expand_range(pattern)]
+    """Return the names of the nodes, each of a range on its own; refuse what is none."""
+    patterns = [_SLURM_RANGE.sub(r"[\1:\2]", pattern) for pattern in facts.nodes]
+    found = [name for pattern in patterns for name in host_positions.expand_range(pattern)]
     for name in found:
         if not names.is_safe(name):
             message = f"'{name}' is neither a host name nor a range such as gpu[01:16]"

@@ -22,6 +22,7 @@ from rdmaprov.problem import Position
 
 _NUMBER = re.compile(r"(?:&\S+\s+)?([-+.]?\d[\w.:+-]*)")
 _ENTRY = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s:]+)\s*:\s+(\w+)""")
+_RATE = re.compile(r"(\d+) ?G\S*", re.IGNORECASE)
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 _FILES_KEPT = 4  # a file of 5,000 hosts is read once
 _KINDS = {
@@ -97,7 +98,9 @@ def wrong_type(option: Option, value: Any) -> tuple[str, str]:
             f"YAML reads {text} as {_decimal(value)} ({name})",
             f"write {_KINDS[option.type]} without {avoid}",
         )
-    return f"{in_words(value)} is not {_KINDS[option.type]}", f"write {expected(option, value)}"
+    rate = _RATE.fullmatch(str(value))  # as people write it
+    wanted = rate[1] if rate and int(rate[1]) in option.choices else expected(option, value)
+    return f"{in_words(value)} is not {_KINDS[option.type]}", f"write {wanted}"
 
 
 def _unquoted(option: Option, value: Any) -> tuple[str, str]:

@@ -18,12 +18,10 @@ from rdmaprov.runs.files import FULL, not_written, require_own, write_whole
 from rdmaprov.runs.masks import Mask
 from rdmaprov.surroundings import is_of_settings
 
-RUNS = "runs"
-
 
 def runs_directory() -> Path:
     """Return where runs are: RDMAPROV_RUNS (--runs), or runs/ in the working directory."""
-    return Path(os.environ.get("RDMAPROV_RUNS") or RUNS)
+    return Path(os.environ.get("RDMAPROV_RUNS") or "runs")
 
 
 _INVISIBLE = re.compile(f"[{CONTROL}]")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import testinfra
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
+from testinfra.backend.base import CommandResult
 
 from rdmaprov.probe.errors import NodeUnreachable
 
@@ -34,6 +35,9 @@ def is_error(found: pytest.ExceptionInfo[BaseException]) -> bool:
 
 def first_line(found: pytest.ExceptionInfo[BaseException]) -> str:
     """Return an exception's message on one line, without what pytest adds about values."""
+    result = next(iter(found.value.args), None)
+    if isinstance(result, CommandResult):  # of testinfra's own ssh, where it cannot connect
+        return (result.stderr.strip() or f"exit code {result.rc}").splitlines()[-1]
     lines = str(found.value).strip().splitlines()
     text = lines[0] if lines else ""
     known = isinstance(found.value, _FAILURES) or hasattr(found.value, "hint")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from testinfra.host import Host
 from rdmaprov import contract
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Fleet, Node, Rail, SiteError, load_site
+from rdmaprov.inventory.errors import no_nodes
 from rdmaprov.probe.fleet import open_probe
 from rdmaprov.probe.recorded import AnyProbe
 from rdmaprov.probe.session import Limits
@@ -89,11 +91,10 @@ def load(
     if problems:
         first = problems[0].text(Path.cwd())
         many = f"{len(problems)} problems, first " if len(problems) > 1 else ""
-        raise SiteError(
-            f"{site}: {many}{Mask(fleet.secrets()).text(first)}", f"Run: rdmaprov check {site}"
-        )
+        hint = shlex.join(["rdmaprov", "check", str(site)])
+        raise SiteError(f"{site}: {many}{Mask(fleet.secrets()).text(first)}", f"Run: {hint}")
     if not fleet.nodes:
-        raise SiteError(f"{site}: there are no nodes", f"See: rdmaprov check {site}")
+        raise no_nodes(site)
     return fleet, waived
 
 

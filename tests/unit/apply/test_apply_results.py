@@ -297,3 +297,19 @@ def test_full_disk_is_named_though_no_module_could_start():
     assert parsed is not None
     assert parsed.message.startswith("No space left on device")
     assert "df -h" in parsed.message
+
+
+def test_failed_node_has_a_line_for_each_problem_and_for_what_is_pending():
+    """A systemctl command of three lines was one run-on with `\\n` between the problems."""
+    found = ("ofed: no package\nfor this kernel", "mtu: ens1 does not exist")
+    change = Change("running", "", "nr_hugepages", "0", "16")
+    survey = Survey({"hugepages": RolePlan((change,))}, ("hugepages",), found)
+    node = NodeResult("n1", False, before=survey, failed="Survey", problem="; ".join(found))
+    lines = [line.text for line in summary.plan_lines(results_of(node, FINE), diffs=False)]
+    at = lines.index("failed")
+    assert lines[at + 1 : at + 3] == [f"  n1: {' '.join(each.split())}" for each in found]
+    assert lines[:2] == ["hugepages", "  n1: nr_hugepages 0 → 16 (running)"]
+
+
+def test_failed_node_without_a_survey_keeps_its_task():
+    assert "  broken: mtu: Set it: cannot" in shown(summary.apply_lines(results_of(BROKEN)))

@@ -55,11 +55,11 @@ def test_questions_are_asked_for_missing_flags(tmp_path: Path):
 def test_wrong_answer_is_asked_for_again_and_no_other_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    answers = "roce\ngpu[01-02]\ngpu[1:2]\nmlx5_0\nens1\n300\n100\nmany\n0\n"
+    answers = "roce\ngpu[01..02]\ngpu[1:2]\nmlx5_0\nens1\n300\n100\nmany\n0\n"
     terminal(monkeypatch, True)
     done = CliRunner().invoke(init, [str(tmp_path / "new")], input=f"{answers}\n")
     assert done.exit_code == 0, done.output
-    for wrong in ("'gpu[01-02]' is", "'mlx5_0' is", "no rail has 300 Gb/s", "'many' is"):
+    for wrong in ("'gpu[01..02]' is", "'mlx5_0' is", "no rail has 300 Gb/s", "'many' is"):
         assert f"Error: {wrong}" in done.output
     assert len(load_site(tmp_path / "new").nodes) == 2
 
@@ -67,11 +67,11 @@ def test_wrong_answer_is_asked_for_again_and_no_other_is_lost(
 def test_pipe_is_told_all_wrong_answers_at_once_and_keeps_the_right_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr("sys.stdin", io.StringIO("roce\ngpu[01-02]\nens1,ens2\n300\nmany\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("roce\ngpu[01..02]\nens1,ens2\n300\nmany\n"))
     site = tmp_path / "new"
     message, hint = refused(capsys, site, "--user", "ops")
     assert message == (
-        "--nodes: 'gpu[01-02]' is neither a host name nor a range such as gpu[01:16]; --gbps: no "
+        "--nodes: 'gpu[01..02]' is neither a host name nor a range such as gpu[01:16]; --gbps: no "
         "rail has 300 Gb/s; use one of 10, 25, 40, 50, 56, 100, 200, 400, 800; --gpus: 'many' is "
         "not a valid integer range"
     )
@@ -124,7 +124,7 @@ def test_pipe_and_terminal_ask_the_same(
     answers = f"roce\nn1,n2\nens1\n100\n0\n{last}"
     done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
     assert done.exit_code == 0, done.output
-    assert done.output.count(": ") == 7  # six questions, and what is next
+    assert done.output.count(": ") == 8  # six questions, what is understood, and what is next
     assert str(load_site(tmp_path / "new").nodes[0].rails[0].address) == address
 
 
@@ -148,3 +148,35 @@ def test_no_answer_is_a_usage_error(
     assert run(["init", str(tmp_path / "new")]) == ExitCode.USAGE
     assert "--gbps: no answer; --gpus: no answer" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("rate", ["400G", "400 Gb/s", "400GbE", "NDR", "2x400", "2×400G"])
+def test_what_people_write_is_taken_and_init_says_for_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: str
+):
+    site = tmp_path / "my site"
+    names = ["--nodes", "gpu[01-16].dc1.example,spare.dc1.example"]
+    words = [*ROCE, *names, "--rails", "ens1,ens2", "--gbps", rate, "--gpus", "8"]
+    assert run(["init", str(site), *words]) == ExitCode.OK
+    first, *_, then = capsys.readouterr().out.splitlines()
+    assert first == (
+        "understood: 17 nodes (gpu01.dc1.example to spare.dc1.example), each with 2 rails of 400"
+        " Gb/s and 8 GPUs"
+    )
+    assert then == f"next: rdmaprov check '{site}'"
+    node = load_site(site).nodes[0]
+    assert (node.name, node.get("fabric_link_gbps")) == ("gpu01.dc1.example", 400)
+
+
+@pytest.mark.parametrize(
+    ("rate", "why"),
+    [
+        ("8x400", "'8x400' has 8 rails, and --rails names 2"),
+        ("fast", "'fast' is no line rate, such as 400, 400G or NDR"),
+    ],
+)
+def test_rate_that_is_none_or_of_other_rails_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: str, why: str
+):
+    words = [*ROCE, "--rails", "ens1,ens2", "--gbps", rate, "--gpus", "8"]
+    assert refused(capsys, tmp_path / "new", *words)[0] == f"--gbps: {why}"

@@ -43,7 +43,7 @@ def test_copy_has_the_site_s_files_and_names_what_is_next(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--from", "nope", "new"], "is not one of 'prod', 'ib', 'lab'"),
+        (["--from", "nope", "new"], "is not one of 'prod', 'ib', 'dgx', 'lab'"),
         (["--from", "ib", "there"], "there exists and is not empty"),
         (["--from", "ib", "new", "--gpus", "8"], "--from and --gpus exclude each other"),
         (["--from", "ib", "new", "--subnet", "none"], "--from and --subnet exclude each other"),

@@ -270,11 +270,19 @@ def test_spectrum_x_is_marked_without_ecn_bits():
     assert (node.get("roce_qos_tos"), node.get("nccl_ib_tc")) == (96, 96)
 
 
-@pytest.mark.parametrize("name", ["prod", "ib"])
-def test_check_is_silent_and_green(name: str, capsys: pytest.CaptureFixture[str]):
+def test_dgx_keeps_the_vendor_s_ofed_and_has_the_default_partition():
+    node = load_site(data_dir("inventory") / "dgx").nodes[0]
+    wanted = {"ofed_source": "keep", "fabric_partition_keys": ["0xffff"]}
+    assert {name: node.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", ["prod", "ib", "dgx"])
+def test_check_is_one_line_and_green(name: str, capsys: pytest.CaptureFixture[str]):
     assert run(["check", str(data_dir("inventory") / name)]) == 0
     captured = capsys.readouterr()
-    assert captured.out == captured.err == ""
+    assert captured.out == ""
+    count = 16 if name == "ib" else 32
+    assert captured.err.endswith(f"inventory/{name}: {count} nodes, 0 problems\n")
 
 
 def lab(tmp_path: Path) -> Path:

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+import testinfra
+from testinfra.backend.base import CommandResult
 
 from rdmaprov.facts import CouldNotTell
 from rdmaprov.inventory import Node
@@ -124,3 +126,17 @@ def test_failures_go_before_what_is_unknown():
         settle(["wrong"], ["lost"])
     with pytest.raises(CouldNotTell, match="lost; gone"):
         settle([], ["lost", "gone"])
+
+
+@pytest.mark.parametrize(
+    ("stderr", "line"),
+    [
+        (b"REMOTE HOST\r\nHost key verification failed.\r\n", "Host key verification failed."),
+        (b"", "exit code 255"),
+    ],
+)
+def test_ssh_of_testinfra_that_does_not_connect_is_one_line(stderr, line):
+    result = CommandResult(testinfra.get_host("local://").backend, 255, b"true", b"", stderr)
+    with pytest.raises(RuntimeError) as raised:
+        raise RuntimeError(result)
+    assert outcome.first_line(raised) == line
