@@ -13,11 +13,7 @@ from rdmaprov.errors import UsageError
 
 
 def require_utf8() -> None:
-    """Raise if the locale has another encoding, with which neither Ansible nor this program works.
-
-    Raises:
-        UsageError: another encoding than UTF-8.
-    """
+    """Raise a UsageError for a locale of another encoding, with which Ansible does not work."""
     if (found := sys.getfilesystemencoding().lower()) != "utf-8":
         hint = "Set another locale, such as: LC_ALL=C.UTF-8 rdmaprov ..."
         raise UsageError(f"the locale's encoding is {found}, and rdmaprov needs UTF-8", hint)

@@ -120,11 +120,7 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
 
 
 def rate(value: str | int) -> int:
-    """Return a line rate in Gb/s, as people write it: 400, 400G, 400 Gb/s, NDR, 8x400.
-
-    Raises:
-        click.BadParameter: no rate, or another number of rails than --rails.
-    """
+    """Return a line rate in Gb/s of 400, 400G, 400 Gb/s, NDR or 8x400, or refuse it."""
     from rdmaprov.contract.node import GENERATIONS
 
     word = "".join(str(value).upper().split())
