@@ -2,7 +2,7 @@
 
     python bench/isolation.py
 
-prints the table of docs/acceptance.md. The fabrics are those of tests/madeup/isolation.py.
+prints the table of docs/isolation.md. The fabrics are those of tests/madeup/isolation.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHAPES = ((64, 16, 20), (512, 32, 3))
 
 
 def table() -> str:
-    """Return the table of docs/acceptance.md: each fault in fabrics with 1 % noise."""
+    """Return the table of docs/isolation.md: each fault in fabrics with 1 % noise."""
     lines = ["| fault | nodes | named | something else named | rounds |", "|---|---|---|---|---|"]
     for kind in KINDS:
         for count, size, trials in SHAPES:

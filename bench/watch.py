@@ -1,6 +1,6 @@
 """What `rdmaprov watch` costs, and how often its verdicts are right on made-up fleets.
 
-    python bench/watch.py verdicts [--seeds 50]   prints the tables of docs/watch.md
+    python bench/watch.py verdicts [--seeds 50]   prints the tables of docs/rates.md
     python bench/watch.py fleet [--nodes 1024]
     python bench/watch.py ssh
     python bench/watch.py node

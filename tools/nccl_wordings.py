@@ -1,7 +1,7 @@
 """The wordings of NCCL's failures by version: python -m tools.nccl_wordings CLONE checks them.
 
 CLONE is a clone of NCCL that has its tags; nothing here fetches one. `make generate` writes the
-table, which is nccl_wordings.yml, into docs/nccl-logs.md.
+table, which is nccl_wordings.yml, into docs/nccl-forms.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 TABLE = Path(__file__).with_suffix(".yml")
-PAGE = "docs/nccl-logs.md"
+PAGE = "docs/nccl-forms.md"
 BEGIN, END = "<!-- tools/nccl_wordings.yml: begin -->", "<!-- tools/nccl_wordings.yml: end -->"
 _FIRST = (2, 18)
 _TAG = re.compile(r"v(\d+)\.(\d+)\.(\d+)-(\d+)")

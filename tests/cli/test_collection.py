@@ -75,6 +75,7 @@ def test_archive_has_what_ansible_needs_and_nothing_else(built):
         tops = {name.partition("/")[0] for name in opened.getnames()}
     assert tops == {
         *("MANIFEST.json", "FILES.json", "README.md", "LICENSE", "CHANGELOG.md"),
+        "SECURITY.md",
         *("docs", "meta", "playbooks", "plugins", "roles"),
     }
 

@@ -10,7 +10,7 @@ import pytest
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode
 
-DOCS = Path(__file__).parents[2] / "docs/acceptance.md"
+DOCS = Path(__file__).parents[2] / "docs/floor.md"
 H100 = ["--nodes", "16", "--gpus-per-node", "8", "--rails", "8", "--link-gbps", "400"]
 
 

@@ -16,7 +16,7 @@ from tests.cli.certified import SIZES, CertifiedFleet
 from tests.unit.helpers.slurm_cluster import need_slurm, running_cluster
 from tests.unit.helpers.waiting import until
 
-PAGE = Path(__file__).parents[2] / "docs/certificate.md"
+PAGE = Path(__file__).parents[2] / "docs/health-check.md"
 LEFT, METRICS = "var/lib/rdmaprov/certificate.json", "var/lib/rdmaprov/health.prom"
 HEALTH = "usr/local/lib/rdmaprov/health-check"
 SERIAL = "sys/class/dmi/id/product_serial"

@@ -1,4 +1,4 @@
-"""`check` of a stranger's site by the command of docs/security.md: nothing leaves the sandbox."""
+"""`check` of a stranger's site by the command of docs/strangers.md: nothing leaves the sandbox."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.resources import data_dir
 
 CHECKOUT = Path(__file__).parents[2]
-PAGE = CHECKOUT / "docs" / "security.md"
+PAGE = CHECKOUT / "docs" / "strangers.md"
 OF_FILE, OF_ENVIRONMENT = SECRETS = ("hunter2", "swordfish")
 TIMEOUT_S, LIMIT_S = 200, "20"
 # Each of the others does what one of these does, to another reader: minutes in all.
@@ -135,4 +135,4 @@ def test_option_that_is_gone_says_so(tmp_path: Path):
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     assert done.returncode == ExitCode.USAGE
     assert "--untrusted is gone" in done.stderr
-    assert "docs/security.md, Sites of strangers" in done.stderr
+    assert "docs/strangers.md" in done.stderr

@@ -23,7 +23,7 @@ SOCKET_GB_S = 2.5
 # demands 1e-12 at most, InfiniBand's NDR 1e-15 (NVIDIA, Cable Management Guidelines).
 BIT_ERROR_RATE = 1e-15
 # What a healthy fleet makes of its ceiling for a long message, before latencies: published healthy
-# all-reduces lie between 0.80 and 0.98 (docs/acceptance.md). Each made-up fleet has its own.
+# all-reduces lie between 0.80 and 0.98 (docs/measurements.md). Each made-up fleet has its own.
 EFFICIENCY = (0.84, 0.98)
 # One standard deviation of a repeated measurement; 1 % is what the issue of this fleet demands,
 # and what nccl-tests#309's repeats differ by.

@@ -1,4 +1,4 @@
-"""The plan of a role sees every change to what the role made, and docs/supported.md undoes it."""
+"""The plan of a role sees every change to what the role made, and docs/undo.md undoes it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_each_role_is_altered():
 
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "supported.md").read_text()
+PAGE = (ROOT / "docs" / "undo.md").read_text()
+SUPPORTED = (ROOT / "docs" / "supported.md").read_text()
 # Written, and put right or kept by other commands of the page.
 KEPT = {
     "/run/": "gone with the boot",
@@ -104,7 +105,7 @@ KEPT = {
 
 def section(role: str) -> str:
     found = re.search(rf"(?ms)^### {role}$(.*?)(?=^##|\Z)", PAGE)
-    assert found, f"docs/supported.md does not say how to undo {role}"
+    assert found, f"docs/undo.md does not say how to undo {role}"
     return found[1]
 
 
@@ -164,14 +165,14 @@ def test_each_link_manager_is_there():
     spec = yaml.safe_load((ROOT / "roles/fabric/meta/argument_specs.yml").read_text())
     options = spec["argument_specs"]["main"]["options"]["fabric_link_manager"]["choices"]
     assert {*options} - {"auto"} == {*MANAGERS}
-    table = PAGE.partition("## Link managers")[2].partition("\n## ")[0]
+    table = SUPPORTED.partition("## Link managers")[2].partition("\n## ")[0]
     assert {*re.findall(r"(?m)^\| ([\w-]+) \|", table)} >= {*MANAGERS}
 
 
 def test_each_kind_of_evidence_is_explained():
     """Every row says how it is known, in one of the words that the page explains."""
-    explained = {*re.findall(r"(?m)^\| ([a-z ]+) \|", PAGE.partition("\n## ")[0])} - {"evidence"}
-    tables = PAGE.partition("\n## ")[2].partition("## How to undo")[0]
+    head, _, tables = SUPPORTED.partition("\n## ")
+    explained = {*re.findall(r"(?m)^\| ([a-z ]+) \|", head)} - {"evidence"}
     rows = [line.split("|")[2].strip() for line in tables.splitlines() if line.startswith("| ")]
     rows = [each for each in rows if each != "evidence"]
     assert len(rows) > 30

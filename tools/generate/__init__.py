@@ -5,5 +5,5 @@ variables has no literal of its type, which documentation tools refuse as a `def
 is in roles/ROLE/meta/derived.yml. From these two come the role's defaults/main.yml and parts of its
 README.md, and for its module the argument spec. The module's documented options are read from the
 specs when they are shown (plugins/doc_fragments/options.py). The wordings of NCCL in
-docs/nccl-logs.md come from tools/nccl_wordings.yml.
+docs/nccl-forms.md come from tools/nccl_wordings.yml.
 """

@@ -2,7 +2,7 @@
 
 S bytes take t = S × 2 (n - 1) / n ÷ bandwidth + latency. The bandwidth is a share of what the
 rails carry, and of what NVLink or PCIe inside a node carries; the least of both counts. The shares
-lie just under the slowest healthy measurements of docs/acceptance.md, by which a test judges them.
+lie just under the slowest healthy ones of docs/measurements.md, by which a test judges them.
 The latencies are those by which NCCL itself chooses (github.com/NVIDIA/nccl, v2.30.7-1,
 src/graph/tuning.cc, `ncclTunerConstantsDefaults` and `ncclTopoTuneModel`, protocol Simple).
 """
@@ -26,7 +26,7 @@ DEFAULT_BYTES = 8 << 30
 RING_PAIR, RING_FEW, RING_LOSS, RING_LEAST = 0.85, 0.79, 0.04, 0.50
 # The same shares hold for all-gathers (0.92 to 0.94 on two nodes) and reduce-scatters (0.90 on four
 # to 0.65 on 128); those from three nodes on, on any number, for an alltoall (0.85 on two, 0.80 on
-# 32), all in docs/acceptance.md.
+# 32), all in docs/measurements.md.
 # A tree on two nodes, of its own ceiling and, as its kernels limit it, of a ring's: 50 of 57.6
 # (nccl-tests/issues/232), 57.06 of 50 (nccl/issues/837), 466.73 of 400 (nccl-tests/issues/309).
 TREE_PAIR, TREE_PAIR_OF_RING = 0.85, 1.12

@@ -67,7 +67,7 @@ def check(
     """
     if untrusted:
         message = "--untrusted is gone: check runs what a site says, as Ansible does"
-        raise UsageError(message, "Run check in a sandbox: docs/security.md, Sites of strangers")
+        raise UsageError(message, "Run check in a sandbox: docs/strangers.md")
     from rdmaprov.cli.passwords import provide_passwords
     from rdmaprov.runs.files import not_written
     from rdmaprov.runs.masks import Mask

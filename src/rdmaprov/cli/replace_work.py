@@ -19,7 +19,7 @@ from rdmaprov.scheduler.model import NodeStatus, Scheduler
 from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.terminal import Line
 
-# The gate names a node that failed with two witnesses which passed elsewhere [docs/acceptance.md].
+# The gate names a node that failed with two witnesses which passed elsewhere [docs/isolation.md].
 LEAST = 2
 
 

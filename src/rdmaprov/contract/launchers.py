@@ -13,7 +13,7 @@ from rdmaprov.contract.rule import FleetRule, Rule, Violation
 from rdmaprov.inventory.model import Node
 
 _FLOOR, _REASON = "fabric_floor_gb_s", "fabric_floor_reason"
-_FLOOR_DOCS = "docs/acceptance.md, The floor"
+_FLOOR_DOCS = "docs/floor.md"
 _SCHEDULER_DOCS = "docs/variables.md, scheduler"
 _KIND = "scheduler_kind"
 # Program → the places that its words must have.
@@ -22,7 +22,7 @@ _SCHEDULER_PLACES = {
     "scheduler_drain_command": ("{node}", "{reason}"),
     "scheduler_resume_command": ("{node}",),
 }
-_DOCS = "docs/acceptance.md, How ranks are started"
+_DOCS = "docs/ranks.md"
 _LAUNCHER = "torch_runtime_launcher"
 _COMMAND = "torch_runtime_launch_command"
 _PLACES = ("{node}", "{address}")

@@ -43,7 +43,7 @@ KINDS = {
     ),
     "bandwidth.floor": FindingKind(
         "The fleet's all-reduce is below what its hardware must reach, or was not measured.",
-        "bus bandwidth at 1 GiB or more, against [the floor](acceptance.md)",
+        "bus bandwidth at 1 GiB or more, against [the floor](floor.md)",
         "what else was found; a rail or PCIe link at half its rate; GPUDirect RDMA not used",
     ),
     "certificate.altered": FindingKind(

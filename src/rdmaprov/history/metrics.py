@@ -1,4 +1,4 @@
-"""What the runs of a site say, as metrics; docs/history.md lists them."""
+"""What the runs of a site say, as metrics; docs/metrics.md lists them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The formats are those of NCCL's INFO calls, read in its source at the tags v2.8.3-1 to v2.30.7-1:
 src/debug.cc (prefix), src/init.cc (communicators), src/transport/generic.cc ("Connected"),
-src/transport/{net,coll_net,p2p,shm,net_ib}.cc (channels, devices). docs/nccl-logs.md lists them
+src/transport/{net,coll_net,p2p,shm,net_ib}.cc (channels, devices). docs/nccl-forms.md lists them
 by version. What comes before NCCL's prefix (`[rank3]:`, `12: `, `[1,4]<stdout>:`, a time) does not
 matter.
 """

@@ -13,7 +13,7 @@ from rdmaprov.perftest.model import HOST_MEMORY, End, PathTest
 
 # Each port meets six others: one that is at fault fails with all six, and its partners fail once.
 # A third of them under one leaf tells a leaf's uplinks from the leaf. Both are our choice: six
-# rounds of some seconds are a minute at any size (docs/acceptance.md has the time of 512 nodes).
+# rounds of some seconds are a minute at any size (docs/paths.md has the time of 512 nodes).
 MATCHINGS, INSIDE_SHARE = 6, 1 / 3
 # A greedy choice can leave two nodes over that have met already; another order seldom does.
 _TRIES = 16

@@ -12,8 +12,8 @@ from rdmaprov.subnet.problem import wrong
 from rdmaprov.subnet.routes import Lost, Routes
 from rdmaprov.words import some
 
-# Our choice, from measurements on ibsim (docs/subnet.md): healthy and degraded fabrics with the
-# engines ftree, updn and minhop stay below 1.6; routes without half of the spines have 2.
+# Our choice, by measurements on ibsim (docs/subnet-judging.md): healthy and degraded fabrics with
+# the engines ftree, updn and minhop stay below 1.6; routes without half of the spines have 2.
 MOST_EXCESS = 1.75
 # The same into a leaf, where healthy fabrics have up to 1.75, as each leaf chooses alone.
 MOST_EXCESS_DOWN = 3.0

@@ -1,4 +1,4 @@
-"""The tables of docs/security.md: how many wrong answers and strangers' inputs, and what held.
+"""The tables of docs/strangers.md: how many wrong answers and strangers' inputs, and what held.
 
 `python -m tests.cli.hostile.document` tries them all, prints the tables, and fails where one does
 harm. RDMAPROV_FUZZ_SEED has it try other places of the same answers.

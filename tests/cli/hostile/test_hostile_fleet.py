@@ -35,7 +35,7 @@ RUNS = [
     for verb in VERBS
     for name, _ in runs_of(verb)
 ]
-SECURITY = Path(__file__).parents[3] / "docs" / "security.md"
+SECURITY = Path(__file__).parents[3] / "docs" / "strangers.md"
 
 
 @pytest.mark.parametrize(("verb", "name"), RUNS)

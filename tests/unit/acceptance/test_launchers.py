@@ -128,7 +128,7 @@ def test_without_slurm_it_is_said_what_to_do(tmp_path, monkeypatch):
 
 
 def test_examples_of_the_page_are_good_sites(tmp_path):
-    page = (ROOT / "docs" / "acceptance.md").read_text()
+    page = (ROOT / "docs" / "ranks.md").read_text()
     examples = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
     examples = [each for each in examples if "torch_runtime_launcher" in each]
     assert len(examples) == 3

@@ -29,8 +29,9 @@ class PageSites:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._sites = {
-            f"inventory/{path.name}": path
-            for path in (ROOT / "inventory").iterdir()
+            f"{folder}/{path.name}": path
+            for folder in ("inventory", "tests/fixtures/sites")
+            for path in (ROOT / folder).iterdir()
             if path.is_dir()
         }
         self._sites[LAB] = _lab_site(directory / "lab")

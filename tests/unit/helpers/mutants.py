@@ -1,6 +1,6 @@
 """What left `make test` with the virtual machines, what proves the same there, and what breaks it.
 
-`python -m tests.unit.helpers.mutants` writes the table of docs/contributing.md.
+`python -m tests.unit.helpers.mutants` writes the table of docs/tests.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 LIST = ROOT / "tests" / "mutants.yml"
-PAGE = ROOT / "docs" / "contributing.md"
+PAGE = ROOT / "docs" / "tests.md"
 BEGIN, END = "<!-- tests/mutants.yml: begin -->\n", "<!-- tests/mutants.yml: end -->\n"
 ALL = "*"
 
@@ -78,7 +78,7 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    """Return docs/contributing.md with the table current."""
+    """Return docs/tests.md with the table current."""
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}"
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import pytest
 from _pytest.config.argparsing import Parser
+from tests.unit.helpers import doc_outputs
 from tests.unit.helpers.doc_sites import FENCE, PageSites, commands, wrong_command
 from tests.unit.helpers.fleet_month import PAGE, FleetMonth, refreshed
 from tests.validate import document as checks
 
-from rdmaprov.cli import cli, document, run
+from rdmaprov.cli import cli, document
 from rdmaprov.exit_codes import MEANINGS, ExitCode
 from rdmaprov.validate import plugin
 
@@ -178,40 +177,33 @@ def test_every_page_is_in_the_index():
     assert {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"} <= index
 
 
-def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+# Written by a program, or mostly its output.
+GENERATED = {
+    *("checks.md", "cli.md", "contract.md", "findings.md", "machines.md", "variables.md"),
+    *("fleet-month.md", "measurements.md", "nccl-forms.md", "tests.md"),
+}
 
 
-@dataclass(frozen=True)
-class ShownCommand:
-    """A command line of rdmaprov, and the lines that a page shows below it."""
-
-    line: str
-    output: str
-
-
-def shown_commands(text: str) -> Iterator[ShownCommand]:
-    """Yield the commands of fenced blocks with `$ `, in their order."""
-    for block in FENCE.findall(text):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            line, _, output = part.partition("\n")
-            if line.startswith("rdmaprov "):
-                yield ShownCommand(line, output)
+def test_pages_are_short():
+    """In words: the README is read in two minutes, and a page is about one subject."""
+    words = {page.name: len(page.read_text().split()) for page in ROOT.glob("docs/*.md")}
+    assert {name: n for name, n in words.items() if n > 1500 and name not in GENERATED} == {}
+    assert len((ROOT / "README.md").read_text().split()) <= 600
 
 
-def output_of(line: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what a command prints on standard output."""
-    run(shlex.split(line)[1:])
-    return capsys.readouterr().out
+@pytest.mark.parametrize("page", doc_outputs.PAGES)
+def test_page_shows_what_is_printed(page):
+    """Refresh with: python -m tests.unit.helpers.doc_outputs."""
+    commands = list(doc_outputs.shown((doc_outputs.ROOT / page).read_text()))
+    assert commands
+    for line, output in commands:
+        assert doc_outputs.current(line, output) == output
 
 
-SWITCHES = list(shown_commands((ROOT / "docs/switches.md").read_text()))
-
-
-@pytest.mark.parametrize("shown", SWITCHES, ids=lambda shown: shown.line)
-def test_page_on_switches_shows_what_is_printed(shown, capsys, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    assert output_of(shown.line, capsys) == shown.output
+@pytest.mark.parametrize("wrong", ["healthy\n", "healthy\n…\n"])
+def test_wrong_output_is_noticed(wrong):
+    (line, _), *_ = doc_outputs.shown((doc_outputs.ROOT / "README.md").read_text())
+    assert doc_outputs.current(line, wrong) != wrong
 
 
 def test_month_of_a_fleet_shows_what_is_printed(tmp_path):

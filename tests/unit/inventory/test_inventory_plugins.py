@@ -13,7 +13,7 @@ from tests.unit.helpers import sites
 from rdmaprov import contract
 from rdmaprov.inventory import load_site
 
-DOCS = Path(__file__).parents[3] / "docs/production.md"
+DOCS = Path(__file__).parents[3] / "docs/clusters.md"
 LISTED = '{"nodes": {"hosts": ["n7"]}, "_meta": {"hostvars": {"n7": {"unit": 7}}}}'
 # A file of a site → what its one problem says, and what to do.
 WRONG = {

@@ -70,7 +70,7 @@ def test_variables_that_act_on_the_controller_are_marked_and_listed():
     named = {name for name in SCHEMA.variables if re.search("_command$|_options$|ate_key$", name)}
     named -= {"gpu_health_command"}  # which nodes start
     assert (read - ONLY_READ) | named == marked
-    page = (ROOT / "docs/security.md").read_text()
+    page = (ROOT / "docs/strangers.md").read_text()
     _, _, table = page.partition("**What a variable can start on the controller.**")
     rows = table.partition("\n## ")[0].split("|---|")[-1]
     assert set(re.findall(r"`(\w+)`", rows)) & SCHEMA.variables.keys() == marked

@@ -11,7 +11,7 @@ from tests.madeup.isolation import KINDS, World, leaves, names, rates, solve
 
 pytestmark = pytest.mark.program
 
-DOCS = Path(__file__).parents[3] / "docs/acceptance.md"
+DOCS = Path(__file__).parents[3] / "docs/isolation.md"
 
 
 def test_no_good_node_of_512_is_accused_at_one_percent_noise():

@@ -236,7 +236,7 @@ def test_unknown_shape_is_refused_with_the_list(tmp_path, capsys):
 def test_shape_is_listed_by_the_program_and_the_docs(shape, capsys):
     assert run(["lab", "shapes"]) == 0
     assert f"{shape.name}: {shape.title}\n" in capsys.readouterr().out
-    assert f"| `{shape.name}` | {shape.title} |\n" in (DOCS / "lab.md").read_text()
+    assert f"| `{shape.name}` | {shape.title} |\n" in (DOCS / "lab-shapes.md").read_text()
 
 
 def test_plain_lab_has_no_factory_script(tmp_path):

@@ -276,7 +276,7 @@ def test_a_kind_that_is_not_there_is_refused():
 
 
 def test_the_docs_have_a_line_for_each_kind():
-    text = (Path(__file__).parents[3] / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "diagnosis-table.md").read_text(encoding="utf-8")
     for kind in kinds(held_out=True):
         name = f"{kind.name} (held out)" if kind.held_out else kind.name
         assert f"| {name} | {kind.level} |" in text

@@ -21,7 +21,7 @@ from rdmaprov.scheduler.slurm_text import expand, fold_parts
 
 WAIT_S = 60  # for nodes, unless the site says --immediate=SECONDS; our choice
 _END_S = 20
-_DOCS = "docs/acceptance.md, How ranks are started"
+_DOCS = "docs/ranks.md"
 _ABSENT = f"Run accept where Slurm's commands are, or pass --launcher ssh ({_DOCS})"
 CONNECT_S = 60
 # An image is imported on each node when the first step with it starts there: tens of gigabytes.

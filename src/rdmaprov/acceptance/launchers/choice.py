@@ -52,7 +52,7 @@ def choose(nodes: Sequence[Node], launcher: str, job: str) -> LaunchChoice:
     if chosen == "command" and not all(node.get(COMMAND) for node in nodes):
         raise UsageError(
             f"the launcher command needs {COMMAND} on every node",
-            "Set it in the site; docs/acceptance.md, How ranks are started, has examples",
+            "Set it in the site; docs/ranks.md has examples",
         )
     return LaunchChoice(chosen, job)
 

@@ -16,7 +16,7 @@ MIN_FREE_SHARE = 0.95
 # Where no GPU tells its memory, as where it shares the CPU's: the least that a GPU of a training
 # fleet has (V100, 16 GB), halved. Our choice.
 _UNTOLD_BYTES = 8 << 30
-# nvidia-smi takes 0.1 s with persistence mode (docs/supported.md), and 30 s on eight GPUs without
+# nvidia-smi takes 0.1 s with persistence mode (docs/one-gpu.md), and 30 s on eight GPUs without
 # (github.com/Azure/aks-gpu/pull/105); between them, our choice.
 _SLOW_S = 5.0
 _PERSIST = (

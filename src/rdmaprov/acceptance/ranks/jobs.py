@@ -24,7 +24,7 @@ HOST_PLANE, LOOPBACK = "inside the node", "127.0.0.1"
 GROUP_BYTES = {"nccl": 1 << 30, "gloo": 1 << 20}
 GROUP_REPEAT = (5, 20, 0.3)
 GROUP_S = 60.0
-# With two nodes a tree hides a slot that runs at half its rate: docs/acceptance.md, algorithms.
+# With two nodes a tree hides a slot that runs at half its rate: docs/floor.md, The ceiling.
 RING = {"NCCL_ALGO": "Ring"}
 OTHERS = ("all_gather", "reduce_scatter", "all_to_all")
 _FLEET_S = 180.0

@@ -113,7 +113,7 @@ _TOGETHER_S = 2.0
 _MOST_NAMED = 4
 # A rail that may not send for a tenth of a second within a second is worth a note: our choice.
 _PAUSED_NOTE = 0.1
-# As a slow node is distinguished from others by its bursts: docs/acceptance.md, Findings.
+# As a slow node is distinguished from others by its bursts: docs/evidence.md, Findings.
 _WAIT_TIMES, _LEAST_RAILS = 10, 6
 _READ_STUCK_S = 2.0  # a firmware that answers needs less than a millisecond
 _LINK_REMEDY = "Check the cable, its transceivers and the switch port; on the node: dmesg -T"
