@@ -5,6 +5,7 @@
 #   make test-hours  each shape of the cluster, fleets of four, the gate once more: ten minutes to an hour each
 #   make matrix    the unit tests, a plan and a validate on each Python with each ansible-core that is supported
 #   make gpu       ranks over NCCL, where there is an NVIDIA GPU
+#   make site      the documentation as a web site, in .site; without a connection
 #   make generate  write the files that repeat what is declared once
 #   make demo      the whole job on a virtual cluster, step by step
 #   make lab       a virtual cluster, up and ready
@@ -19,7 +20,7 @@ export ANSIBLE_HOME := $(CURDIR)/.ansible
 # Tests start the program a thousand times: without, each start compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: generate venv lab-tools test-tools demo lab check lint unit program pass labs long test test-lab test-all test-hours matrix gpu gpu-there lock clean
+.PHONY: generate site venv lab-tools test-tools demo lab check lint unit program pass labs long test test-lab test-all test-hours matrix gpu gpu-there lock clean
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -100,8 +101,14 @@ generate: venv
 	$(BIN)/python -m rdmaprov.finding.document > docs/findings.md
 	$(BIN)/python -m rdmaprov.cli.document > docs/cli.md
 	$(BIN)/python -m tests.validate.document > docs/checks.md
+	$(BIN)/python -m tests.published > docs/measurements.md
+	$(BIN)/python -m tests.unit.helpers.doc_outputs
 	$(BIN)/python -m tests.unit.helpers.museum_document > docs/machines.md
 	$(BIN)/python -m tests.unit.helpers.mutants
+
+# Its warnings, such as a link to a page that is not there, are errors.
+site: venv
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The whole pass on virtual machines, from factory nodes to an accepted fleet; and the pages.
 pass: test-tools
@@ -153,4 +160,4 @@ lock: venv
 	  --strip-extras --upgrade --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(TORCH) .matrix .mypy_cache .pytest_cache .ruff_cache .ansible dist
+	rm -rf $(VENV) $(TORCH) .matrix .mypy_cache .pytest_cache .ruff_cache .ansible .site dist
