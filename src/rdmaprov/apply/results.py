@@ -20,11 +20,13 @@ class ProbeResult:
             matches the site.
         survey: the node's state, if the probe read it.
         warnings: settings that work against a role and that no role changes.
+        unreachable: whether it was tried, and there was no connection.
     """
 
     why: str
     survey: Survey | None = None
     warnings: tuple[str, ...] = ()
+    unreachable: bool = False
 
 
 class NodeState(StrEnum):
@@ -61,6 +63,7 @@ class NodeResult:
         seconds: the duration of its tasks.
         probed: whether the probe verified that it matches the site, so that Ansible did not run.
         not_proven: why the probe did not verify it; empty if there was no probe.
+        left: the step at which a rolling apply left it out of service, and why.
     """
 
     name: str
@@ -77,6 +80,7 @@ class NodeResult:
     seconds: float = 0.0
     probed: bool = False
     not_proven: str = ""
+    left: str = ""
 
     @property
     def state(self) -> NodeState:
@@ -87,6 +91,8 @@ class NodeResult:
             survey = self.after or self.before or Survey()
             is_unknown = survey.unknown and len(survey.unknown) == len(survey.problems)
             return NodeState.UNKNOWN if is_unknown else NodeState.FAILED
+        if self.left:
+            return NodeState.INCOMPLETE
         if self.before is None:
             return NodeState.NOT_STARTED
         if self.running:
@@ -186,20 +192,21 @@ class Results:
         """Return the nodes in these states."""
         return [node for node in self.nodes.values() if node.state in states]
 
-    def exit_code(self) -> ExitCode:
-        """Return the run's exit code.
+    def exit_code(self, *names: str) -> ExitCode:
+        """Return the exit code of the run, or that of some nodes.
 
         The first that is true of: the run was interrupted; a node failed; a node is unreachable,
         unknown, incomplete or not started; changes are pending or a reboot is required.
         """
-        states = {node.state for node in self.nodes.values()}
+        nodes = [self.nodes[name] for name in names or self.nodes]
+        states = {node.state for node in nodes}
         if self.interrupted:
             return ExitCode.INTERRUPTED
         if NodeState.FAILED in states:
             return ExitCode.FAILED
         if states & _NOT_TOLD:
             return ExitCode.UNKNOWN
-        if NodeState.PENDING in states or any(node.reboot for node in self.nodes.values()):
+        if NodeState.PENDING in states or any(node.reboot for node in nodes):
             return ExitCode.PENDING
         return ExitCode.OK
 

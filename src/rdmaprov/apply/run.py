@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,11 @@ class Run:
         self._settled |= {node.name: node for node in nodes}
         self._nodes = tuple(name for name in self._nodes if name not in self._settled)
 
+    def part(self, nodes: Sequence[str]) -> Run:
+        """Return a run of Ansible on some of the nodes, with the same directory."""
+        own = replace(self._request, nodes=tuple(nodes), variables=self._variables, is_part=True)
+        return Run(own, self.directory, self._screen, self._find)
+
     @property
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that Ansible runs on."""
@@ -184,8 +190,9 @@ class Run:
         if whole and not self._probed:
             return self._request.limit
         # A file: the names of 10,000 nodes are longer than an argument may be.
-        self.directory.write_lines("nodes", self._nodes)
-        return f"@{self.path / 'nodes'}"
+        name = f"nodes-{os.getpid()}"  # others may do other parts
+        self.directory.write_lines(name, self._nodes)
+        return f"@{self.path / name}"
 
     def _log(self, text: str) -> None:
         self.directory.log(text)

@@ -62,7 +62,7 @@ def apply_lines(results: Results) -> Iterator[Line]:
         yield Line("finished", "green")
         yield Line(f"  {groups.label(done, total) if done else 'no nodes'}")
     half = {
-        node.name: [f"roles started: {', '.join(node.roles)}"]
+        node.name: [node.left or f"roles started: {', '.join(node.roles)}"]
         for node in results.in_state(NodeState.INCOMPLETE)
     }
     title = "incomplete; a task that still runs on a node ends by itself"

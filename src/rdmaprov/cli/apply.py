@@ -28,7 +28,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--max-failures",
     metavar="N|N%",
-    help="Start no new node once more than this many of a batch have failed.",
+    help="Start no new node once more than this many of a batch have failed; with scheduler_kind,"
+    " once more than this many stay drained.",
 )
 @click.option(
     "--reboot",
@@ -56,9 +57,9 @@ def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their t
     that changed since, a site that changed since, and the plan of another site.
 
     With --serial, where scheduler_kind names a scheduler, nodes that differ are drained, changed,
-    rebooted if required, validated and undrained, batch by batch: first one node alone, then never
-    two of one leaf or rack. It stops at the first batch that fails, which stays drained; --json and
-    --max-failures are refused.
+    rebooted if required, validated and undrained, each as its jobs end: first one node alone, then
+    never two of one leaf or rack. A node that fails stays drained; one that is unreachable, or
+    still busy after scheduler_wait_s, is returned as it was and named.
     """
     from rdmaprov.cli.apply_run import converge
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import IO
 
 import click
 
@@ -14,7 +13,6 @@ from rdmaprov.apply.results import NodeResult, Results
 from rdmaprov.apply.run import Run
 from rdmaprov.cli import session
 from rdmaprov.drift.kept_plan import KeptPlan, announced, differences, digest, due
-from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
@@ -35,7 +33,6 @@ class Agreement:
     reboot: str | None
     kept: KeptPlan | None = None
     asks: bool = False
-    json_file: IO[str] | None = None
     reverts: str = ""
 
     def show(self, run: Run) -> Results:
@@ -51,11 +48,14 @@ class Agreement:
         verb = "revert" if self.reverts else "apply"
         return list(summary.plan_lines(found, diffs=False, verb=verb))
 
-    def settle(self, run: Run) -> ExitCode | None:
-        """Survey the nodes and hold the run to what was found; return a code if that is all.
+    def settle(self, run: Run) -> Results | None:
+        """Survey the nodes and hold the run to what was found; return that if it is all.
 
         A node that differs from the kept plan is refused, and the others go on; one that matches
         the site by now needs nothing.
+
+        Raises:
+            click.exceptions.Exit: the user said no.
         """
         if not self.asks and self.kept is None:
             return None
@@ -64,17 +64,16 @@ class Agreement:
             for node in found.nodes.values():
                 found.nodes[node.name] = self._held_to_plan(node, self.kept)
         pending = [node for node in found.nodes.values() if self._is_due(node)]
-        lines = self.lines(found)
         if found.interrupted or not pending:
-            return session.finish(run, found, lines, self.ready.screen, self.json_file)
+            return found
         if self.asks:
             run.write(found)
             session.page_line(run.directory)  # the page stays if the user says no
-            for line in lines:
+            for line in self.lines(found):
                 self.ready.screen.show(line)
             if not agrees(pending, self.rebooted(pending), self.reverts):
                 run.directory.require_all()
-                return found.exit_code()
+                raise click.exceptions.Exit(found.exit_code())
         names = {node.name for node in pending}
         run.settle(node for node in found.nodes.values() if node.name not in names)
         digests = {node.name: digest(node.planned) for node in pending}

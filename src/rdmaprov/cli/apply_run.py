@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Unpack
 
+import click
+
 from rdmaprov.apply import limits, summary
+from rdmaprov.apply.events import Survey
 from rdmaprov.apply.limits import Share
-from rdmaprov.apply.results import ProbeResult, Results
+from rdmaprov.apply.results import NodeResult, ProbeResult, Results
 from rdmaprov.apply.run import ApplyRequest, Run
 from rdmaprov.cli import node_proofs, session
 from rdmaprov.cli.apply_agreed import Agreement, agrees, is_interactive
@@ -19,14 +23,16 @@ from rdmaprov.drift.fleet import probe_fleet
 from rdmaprov.drift.kept_plan import read_plan
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.replace.batches import Batches
 from rdmaprov.replace.journal import Journal, identity_of, journal_directory
-from rdmaprov.replace.steps import APPLY, VALIDATE, Replacement, Step, Stopped
+from rdmaprov.replace.roll import Roll, is_left_alone
+from rdmaprov.replace.steps import APPLY, DRAIN, VALIDATE, Replacement, Step, Stopped
 from rdmaprov.runs.groups import fold_names
-from rdmaprov.scheduler.batches import batches
 from rdmaprov.scheduler.choice import choose_scheduler, wait_s
-from rdmaprov.scheduler.model import MARK, NodeStatus, Scheduler
+from rdmaprov.scheduler.model import NodeStatus, Scheduler
 from rdmaprov.scheduler.no_scheduler import NoScheduler
-from rdmaprov.scheduler.service import StepOutcome, is_foreign
+from rdmaprov.scheduler.service import StepOutcome
+from rdmaprov.scheduler.units import units
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
 
@@ -62,35 +68,30 @@ def converge(
             kept.require_site(ready.nodes)
             ready = ready.only(kept.nodes)
         asks = kept is None and not yes and is_interactive(ready.screen)
-        agreed = Agreement(ready, reboot, kept, asks, json_file)
+        agreed = Agreement(ready, reboot, kept, asks)
         scheduler = choose_scheduler(ready.fleet.nodes)
-        if batch is not None and not isinstance(scheduler, NoScheduler):
-            others = {"--json": json_file, "--max-failures": max_failures}
-            what = "--serial", "where scheduler_kind names a scheduler, each batch has its own run"
-            _require_alone(others, *what)
-            # with pytest, which takes a while
-
-            variables = _variables(None, None, reboot, 0)
-            variables |= {"apply_force_busy": True} if force_busy else {}
-            return Rolling(site, agreed, scheduler, named, variables, wait_s).run(batch)
         request = ApplyRequest(
             "apply", site, ready.nodes, limit, named, {}, ready.arguments, ready.waivers
         )
         request = replace(request, is_part=kept is not None)
         with session.start_run(request, ready) as run:
-            if drifted and not _narrow(run, ready, named):
+            rolls = batch is not None and not isinstance(scheduler, NoScheduler)
+            if drifted and not rolls and not _narrow(run, ready, named):
                 stopped = run.results_so_far(interrupted=True)
                 lines = summary.apply_lines(stopped)
                 return session.finish(run, stopped, lines, ready.screen, json_file)
-            run.add_variables(_variables(batch, most, reboot, len(run.nodes)))
+            ansible = (None, None) if rolls else (batch, most)
+            run.add_variables(_variables(*ansible, reboot, len(run.nodes)))
             if force_busy:
                 run.add_variables({"apply_force_busy": True})
             run.add_variables(node_lock_variables(run.path, wait_s))
-            if (code := agreed.settle(run)) is not None:
-                return code
-            results = run.run_playbook("apply")
-            lines = summary.apply_lines(results)
-            return session.finish(run, results, lines, ready.screen, json_file)
+            settled = None if rolls else agreed.settle(run)
+            if batch is not None and rolls:
+                results = Rolling(request, agreed, scheduler, run, json_file).roll(batch, most)
+            else:
+                results = settled or run.run_playbook("apply")
+            done = agreed.lines(settled) if settled else summary.apply_lines(results)
+            return session.finish(run, results, done, ready.screen, json_file)
 
 
 def _require_alone(others: Mapping[str, object], what: str, why: str) -> None:
@@ -129,66 +130,63 @@ def _variables(
     return variables
 
 
-PROOFS = (APPLY, VALIDATE)
-
-
-@dataclass(frozen=True)
+@dataclass
 class Rolling:
     """An apply that rolls over a fleet.
 
     Args:
         agreed: the site with the nodes to apply on, and how far to go.
-        roles: names of the roles; empty for all.
-        variables: of the playbook, such as the policy of reboots.
-        lock_wait_s: seconds to wait for another run that holds a node.
+        run: has the playbook's variables, and takes all that batches write.
     """
 
-    site: Path
+    request: ApplyRequest
     agreed: Agreement
     scheduler: Scheduler
-    roles: tuple[str, ...]
-    variables: Mapping[str, object]
-    lock_wait_s: float
+    run: Run
+    json_file: IO[str] | None
 
-    @property
-    def ready(self) -> session.Prepared:
-        """Return the site with the nodes to apply on."""
-        return self.agreed.ready
-
-    def run(self, serial: Share) -> ExitCode:
-        """Roll over the nodes that need it; return the exit code."""
-        status = self.scheduler.status(self.ready.nodes)
-        others = [name for name, each in status.items() if _is_left_alone(each)]
-        for name in others:
-            self._show(f"{name}: left alone: {status[name].text}", "yellow")
-        found = self._needed(status, others)
-        needed = list(found)
-        if not needed:
-            self._show(f"{quantity(len(self.ready.nodes) - len(others), 'node')}: nothing to do")
-        elif self.agreed.asks and not self._agrees(found):
-            return ExitCode.PENDING
-        nodes = self._only(needed).fleet.nodes
-        ended = roll(batches(nodes, serial.of(len(nodes)) if nodes else 1), self._batch)
-        done = [name for name in needed if name not in ended.stopped + ended.left]
-        if done:
+    def roll(self, serial: Share, most: Share | None) -> Results:
+        """Roll over the nodes that need it; return the results."""
+        self.ready = self.agreed.ready
+        found = self._needed(self.scheduler.status(self.ready.nodes))
+        if found and self.agreed.asks and not self._agrees(found):
+            return self.results
+        queue = units(self.ready.only(found).fleet.nodes)
+        places = serial.of(len(queue)) if queue else 1
+        limit = most.of(len(found)) if most is not None and most.number else 0
+        show = partial(click.echo, nl=False, err=session.is_stdout(self.json_file))
+        batches = Batches(self._prove, self.results.nodes.update, show)
+        roll = Roll(queue, places, limit, self._member, batches)
+        try:
+            roll.run()
+        except KeyboardInterrupt:
+            self.results.interrupted = True
+        for name, stopped in roll.ended.items():
+            self.results.nodes[name] = _with_end(self.results.nodes[name], stopped)
+        if done := [name for name, each in roll.ended.items() if each.code is ExitCode.OK]:
             self._show(f"in service: {fold_names(done)}", "green")
-        if ended.stopped:
-            why = f"{ended.end.step}: {ended.end.text}"
-            self._show(f"stopped: {fold_names(ended.stopped)}: {why}", "red")
-            self._show("When that is solved, run the same command again: it does what is left")
-        if ended.left:
-            self._show(f"not started, in service: {fold_names(ended.left)}")
-        return ended.end.code or (ExitCode.UNKNOWN if others else ExitCode.OK)
+        return self.results
 
-    def _needed(
-        self, status: Mapping[str, NodeStatus], others: Sequence[str]
-    ) -> dict[str, ProbeResult]:
-        """Return the nodes that differ from the site, and those that an earlier run left."""
-        names = [name for name in self.ready.nodes if name not in others]
-        ready = self._only(names)
+    def _needed(self, status: Mapping[str, NodeStatus]) -> dict[str, ProbeResult]:
+        """Return the nodes to work on: those that differ, and those that an earlier run left."""
+        names = {name for name, each in status.items() if not is_left_alone(each, "apply")}
         self._show(f"probing {quantity(len(names), 'node')}")
-        found = probe_fleet(ready.fleet, self.roles, ready.given.become) if names else {}
-        return {name: found[name] for name in names if found[name].why or status[name].is_ours}
+        fleet, become = self.ready.only(names).fleet, self.ready.given.become
+        found = probe_fleet(fleet, self.request.roles, become) if names else {}
+        self.results = Results(self.ready.nodes, applies=True, probed=found)
+        needed = {}
+        for name, node in self.results.nodes.items():
+            one = found.get(name, ProbeResult(f"left alone: {status[name].text}"))
+            if name not in found:
+                self._show(f"{name}: {one.why}", "yellow")
+            if name not in found or one.unreachable:
+                node = replace(node, unreachable=one.unreachable, problem=one.why)
+            elif one.survey is not None and one.survey.problems:
+                node = replace(node, before=one.survey, failed="survey", problem=one.why)
+            elif one.why or status[name].is_ours:
+                needed[name] = one
+            self.results.nodes[name] = node
+        return needed
 
     def _agrees(self, found: Mapping[str, ProbeResult]) -> bool:
         """Show what the batches will do, and ask once."""
@@ -198,71 +196,60 @@ class Rolling:
         for line in (*summary.plan_lines(results, diffs=False), *summary.probe_lines(found)):
             self.ready.screen.show(line)
         nodes = list(results.nodes.values())
+        self.results.nodes |= results.nodes  # until they are worked on
         return agrees(nodes, self.agreed.rebooted(nodes))
 
-    def _batch(self, names: Sequence[str]) -> Stopped:
-        """Take a batch through drain, apply, validate and return."""
-        self._show(f"batch: {fold_names(names)}")
-        directory = journal_directory(self.site, verb="apply")
-        journal = Journal(directory, PROOFS)
+    def _member(self, names: Sequence[str]) -> Replacement:
+        site, only = self.request.site, self.ready.only
+        directory = journal_directory(site, verb="apply")
+        validate = Step(VALIDATE, lambda part: node_proofs.validate_nodes(site, only(set(part))))
         return Replacement(
             tuple(names),
-            (Step("site", lambda nodes: self._bind(journal, nodes)),),
-            (Step(APPLY, self._apply), Step(VALIDATE, self._validate)),
+            (Step("site", self._bind),),
+            (Step(APPLY, self._apply, is_alone=True), validate),
             self.scheduler,
-            journal,
+            Journal(directory, (APPLY, VALIDATE)),
             wait_s(self.ready.fleet.nodes),
             tell=self._show,
             verb="apply",
-        ).run()
-
-    def _bind(self, journal: Journal, names: Sequence[str]) -> StepOutcome:
-        for node in self._only(names).fleet.nodes:
-            journal.bind(node.name, identity_of(node.values, ",".join(self.roles)))
-        return StepOutcome()
-
-    def _apply(self, names: Sequence[str]) -> StepOutcome:
-        part = self._only(names)
-        agreed = replace(self.agreed, ready=part, asks=False)
-        return node_proofs.apply_nodes(
-            self.site, part, self.lock_wait_s, self.roles, self.variables, agreed
         )
 
-    def _validate(self, names: Sequence[str]) -> StepOutcome:
-        return node_proofs.validate_nodes(self.site, self._only(names))
+    def _bind(self, names: Sequence[str]) -> StepOutcome:
+        for node in self.ready.only(set(names)).fleet.nodes:
+            identity = identity_of(node.values, ",".join(self.request.roles))
+            self._member(()).journal.bind(node.name, identity)
+        return StepOutcome()
 
-    def _only(self, names: Sequence[str]) -> session.Prepared:
-        return self.ready.only(names)
+    def _prove(self, names: Sequence[str]) -> tuple[dict[str, Stopped], dict[str, NodeResult]]:
+        """Work on a batch, in a process of its own."""
+        ended = self._member(names).run_each()
+        return ended, {name: self.results.nodes[name] for name in names}
+
+    def _apply(self, names: Sequence[str]) -> StepOutcome:
+        run = self.run.part(names)
+        agreed = replace(self.agreed, ready=self.ready.only(set(names)), asks=False)
+        results = agreed.settle(run) or run.run_playbook("apply")
+        self.results.nodes.update(results.nodes)
+        for line in summary.apply_lines(results):
+            self.ready.screen.show(line)
+        outcome = node_proofs.outcome_of_run(results.exit_code(), f"apply, {self.run.path}")
+        own = {}
+        for name, node in results.nodes.items():
+            code, text = results.exit_code(name), node.problem or outcome.text
+            own[name] = StepOutcome(code, text, untouched=not node.roles)
+        return replace(outcome, nodes=own)
 
     def _show(self, text: str, style: str = "") -> None:
         self.ready.screen.remark(Line(text, style))
 
 
-def _is_left_alone(status: NodeStatus) -> bool:
-    """Return whether a node waits for somebody else, or for `replace`, which also measures it."""
-    other_verb = status.is_ours and not status.reason.startswith(f"{MARK} apply ")
-    return is_foreign(status) or other_verb
-
-
-@dataclass(frozen=True)
-class Rolled:
-    """How far batches went.
-
-    Args:
-        left: nodes of the batches that did not begin.
-    """
-
-    end: Stopped
-    stopped: list[str]
-    left: list[str]
-
-
-def roll(groups: Iterable[list[str]], do: Callable[[Sequence[str]], Stopped]) -> Rolled:
-    """Do batches until one stops."""
-    waiting = list(groups)
-    while waiting:
-        names = waiting.pop(0)
-        end = do(names)
-        if end.code is not ExitCode.OK:
-            return Rolled(end, names, [name for group in waiting for name in group])
-    return Rolled(Stopped(), [], [])
+def _with_end(node: NodeResult, stopped: Stopped) -> NodeResult:
+    """Return the result of a node with how the roll ended for it."""
+    if stopped.code is ExitCode.OK:  # apply may have passed in an earlier run
+        return node if node.before is not None else replace(node, before=Survey())
+    text = f"{stopped.step}: {stopped.text}"
+    node = replace(node, problem=node.problem or text)
+    if stopped.code is ExitCode.FAILED:
+        return replace(node, failed=node.failed or stopped.step)
+    is_pending = stopped.code is ExitCode.PENDING and node.reboot
+    return node if stopped.step == DRAIN or is_pending else replace(node, left=text)

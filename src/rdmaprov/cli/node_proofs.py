@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from rdmaprov.apply import summary
 from rdmaprov.apply.run import ApplyRequest
 from rdmaprov.cli import session
-from rdmaprov.cli.apply_agreed import Agreement
 from rdmaprov.cli.site_lock import node_lock_variables
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.scheduler.service import StepOutcome
@@ -16,39 +17,31 @@ from rdmaprov.terminal import Line
 from rdmaprov.validate import run as suite
 from rdmaprov.validate.run import ValidateRequest
 
+_CODES = {"passed": ExitCode.OK, "failed": ExitCode.FAILED, "unknown": ExitCode.UNKNOWN}
+
 
 def apply_nodes(
-    site: Path,
-    ready: session.Prepared,
-    wait_s: float,
-    roles: Sequence[str] = (),
-    variables: Mapping[str, object] | None = None,
-    agreed: Agreement | None = None,
+    site: Path, ready: session.Prepared, wait_s: float, variables: Mapping[str, object]
 ) -> StepOutcome:
     """Apply on the nodes of a part of a site.
 
     Args:
         wait_s: seconds to wait for another run that holds a node.
-        roles: names of the roles; empty for all.
-        agreed: how far to go; None for all that the site asks for.
     """
     limit = ",".join(ready.nodes)
     request = ApplyRequest(
-        "apply", site, ready.nodes, limit, tuple(roles), {}, ready.arguments, ready.waivers
+        "apply", site, ready.nodes, limit, (), variables, ready.arguments, ready.waivers
     )
     with session.start_run(request, ready) as run:
-        run.add_variables(variables or {})
         run.add_variables(node_lock_variables(run.path, wait_s))
-        code = agreed.settle(run) if agreed is not None else None
-        if code is None:
-            results = run.run_playbook("apply")
-            lines = summary.apply_lines(results)
-            code = session.finish(run, results, lines, ready.screen, None)
+        results = run.run_playbook("apply")
+        lines = summary.apply_lines(results)
+        code = session.finish(run, results, lines, ready.screen, None)
     return outcome_of_run(code, f"apply, {run.path}")
 
 
 def validate_nodes(site: Path, ready: session.Prepared, *options: str) -> StepOutcome:
-    """Validate the nodes of a part of a site.
+    """Validate the nodes of a part of a site; for each, what is about it alone.
 
     Args:
         options: pytest's, such as the name of a file of the suite.
@@ -58,7 +51,10 @@ def validate_nodes(site: Path, ready: session.Prepared, *options: str) -> StepOu
     done = suite.run(request, ready.fleet, ready.mask)
     lines = map(Line, done.summary)
     session.conclude(done.directory, done.text, lines, ready.screen, None)
-    return outcome_of_run(done.code, f"validate, {done.directory.path}")
+    states = {name: each["state"] for name, each in json.loads(done.text)["nodes"].items()}
+    outcome = outcome_of_run(done.code, f"validate, {done.directory.path}")
+    own = {name: replace(outcome, code=_CODES[state]) for name, state in states.items()}
+    return replace(outcome, nodes=own)
 
 
 def outcome_of_run(code: ExitCode, text: str) -> StepOutcome:

@@ -48,7 +48,7 @@ def take_back(
                     f"{name} was on none of these nodes", "Pass another --limit or RUN"
                 )
         asks = not (yes or only_shows) and is_interactive(ready.screen)
-        agreed = Agreement(ready, "never", None, asks, json_file, name)
+        agreed = Agreement(ready, "never", None, asks, name)
         request = ApplyRequest(
             *("revert", site, ready.nodes, limit, named, {}, ready.arguments, ready.waivers),
             is_part=made is not None,
@@ -62,8 +62,9 @@ def take_back(
                 found = agreed.show(current)
                 lines = [*agreed.lines(found), *_unknown_lines(found)]
                 return session.finish(current, found, lines, ready.screen, json_file)
-            if (code := agreed.settle(current)) is not None:
-                return code
+            if (settled := agreed.settle(current)) is not None:
+                lines = agreed.lines(settled)
+                return session.finish(current, settled, lines, ready.screen, json_file)
             results = current.run_playbook("revert")
             lines = [*summary.apply_lines(results), *_unknown_lines(results)]
             return session.finish(current, results, lines, ready.screen, json_file)

@@ -16,7 +16,7 @@ from rdmaprov.drift.collection import import_plugin
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.connection import Answer, Command
-from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
@@ -39,7 +39,8 @@ main()
 def judge_answer(answer: Answer | NodeError, roles: Collection[str]) -> ProbeResult:
     """Return the result of a probe."""
     if isinstance(answer, NodeError):
-        return ProbeResult(printable(str(answer)))
+        lost = isinstance(answer, NodeUnreachable)
+        return ProbeResult(printable(str(answer)), unreachable=lost)
     if answer.rc != 0:
         lines = answer.err.strip().splitlines() or ["no reason given"]
         return ProbeResult(printable(f"survey failed with exit code {answer.rc}: {lines[-1]}"))
@@ -94,7 +95,8 @@ def probe_fleet(
             except NotCertain as error:
                 found[name] = ProbeResult(printable(str(error)))
             except NodeError as error:
-                found[name] = judge_answer(error, arguments.roles)
+                # Not unreachable: Ansible may know a way.
+                found[name] = ProbeResult(printable(str(error)))
         found.update(_survey_nodes(reached, given, arguments, count))
     return {name: _drop_name(name, found[name]) for name in everyone}
 

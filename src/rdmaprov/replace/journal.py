@@ -69,9 +69,9 @@ class Journal:
             return self.left(node, status.reason)
         return self.get(node, "reason") is None
 
-    def forget(self, node: str) -> None:
-        """Drop a node's proofs, and that we drained it: somebody else has had it since."""
-        self.note(node, passed={}, drained=False, reason=None)
+    def forget(self, node: str, *, begun: bool) -> None:
+        """Drop a node's proofs: somebody else has had it, and may have `begun` to change it."""
+        self.note(node, passed={}, drained=False, reason=None, begun=begun)
 
     def has(self, node: str, step: str) -> bool:
         """Return whether a step, and all before it, were passed and not too long ago."""
@@ -88,7 +88,7 @@ class Journal:
         kept = self._read(node)
         before = self.steps[: self.steps.index(step)]
         passed = {name: at for name, at in kept["passed"].items() if name in before}
-        self._write(node, {**kept, "passed": passed})
+        self._write(node, {**kept, "passed": passed, "begun": True})
 
     def keep(self, node: str, step: str) -> None:
         """Note that a node has passed a step now."""

@@ -8,9 +8,9 @@ operator's run does not begin beside it; what that one proved before, this one p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -31,10 +31,12 @@ class Step:
 
     Args:
         act: does it on nodes; OK only if all of them passed.
+        is_alone: whether a node passes whatever the others show.
     """
 
     name: str
     act: Callable[[Sequence[str]], StepOutcome]
+    is_alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,13 @@ class Stopped:
 
     Args:
         step: that it stopped at; empty if all nodes are in service.
+        stays: whether a node stays out of service.
     """
 
     code: ExitCode = ExitCode.OK
     step: str = ""
     text: str = ""
+    stays: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,20 +80,65 @@ class Replacement:
 
     def run(self) -> Stopped:
         """Do all steps; stop at the first one that fails."""
-        steps = [(step, False) for step in (*self.looks, Step(DRAIN, self._drain))]
-        steps += [(step, True) for step in self.proofs]
-        steps += [(Step(RETURN, self._return), False)]
-        for step, proves in steps:
-            try:
-                outcome = self._prove(step) if proves else self._do(step, self.nodes)
-            except UsageError:
-                raise
-            except RdmaprovError as error:
-                outcome = StepOutcome(error.exit_code, f"{error.message}. {error.hint}")
+        drain, back = Step(DRAIN, self._drain), Step(RETURN, self._return)
+        for step in (*self.looks, drain, *self.proofs, back):
+            outcome = self._attempt(step)
             if not outcome.is_ok:
                 self._leave_reason(step, outcome)
                 return Stopped(outcome.code, step.name, outcome.text)
         return Stopped()
+
+    def _attempt(self, step: Step) -> StepOutcome:
+        try:
+            return self._prove(step) if step in self.proofs else self._do(step, self.nodes)
+        except UsageError:
+            raise
+        except RdmaprovError as error:
+            return StepOutcome(error.exit_code, f"{error.message}. {error.hint}")
+
+    def drain_each(self) -> None:
+        """Look at nodes and drain them, without waiting for jobs."""
+        for look in self.looks:
+            look.act(self.nodes)
+        replace(self, wait_s=0)._drain(self.nodes)
+
+    def run_each(self) -> dict[str, Stopped]:
+        """Prove and return nodes that are drained and empty; return as it was what is untouched."""
+        ended: dict[str, Stopped] = {}
+        begun = {node for node in self.nodes if self.journal.get(node, "begun")}
+        for step in (*self.proofs, Step(RETURN, self._return)):
+            left = self.nodes
+            while left := tuple(node for node in left if node not in ended):
+                part = replace(self, nodes=left)
+                if (outcome := part._attempt(step)).is_ok:
+                    break
+                for node in [each for each in left if not outcome.of(each).is_ok] or left:
+                    ended[node] = replace(self, nodes=(node,))._stop(step, outcome, begun)
+                if step.name == RETURN:  # who was returned has no proofs any more
+                    left = tuple(node for node in left if self.journal.is_proven(node))
+        return {node: ended.get(node, Stopped()) for node in self.nodes}
+
+    def _stop(self, step: Step, outcome: StepOutcome, begun: Collection[str]) -> Stopped:
+        """Release the one node or say why it stays; `begun` has those begun in an earlier run."""
+        (node,) = self.nodes
+        its = outcome if (each := outcome.of(node)).is_ok else each
+        if its.untouched and node not in begun:
+            self.journal.note(node, begun=False)
+        is_back = bool(self.release())
+        self._leave_reason(step, its)
+        return Stopped(its.code, step.name, its.text, not is_back)
+
+    def release(self) -> list[str]:
+        """Return nodes to service that we drained, and that no step has begun to change."""
+        found: list[str] = []
+        with suppress(SchedulerError):
+            for node, status in self.scheduler.status(self.nodes).items():
+                is_left = status.is_ours and self.journal.left(node, status.reason)
+                if is_left and status.up and not self.journal.get(node, "begun"):
+                    self.scheduler.resume(node)
+                    self.journal.close(node)
+                    found.append(node)
+        return found
 
     def _do(self, step: Step, nodes: Sequence[str]) -> StepOutcome:
         self.tell(step.name)
@@ -106,8 +155,9 @@ class Replacement:
         for node in left:
             self.journal.begin(node, step.name)
         outcome = self._do(step, left)
-        for node in left if outcome.is_ok else ():
-            self.journal.keep(node, step.name)
+        for node in left:
+            if outcome.is_ok or (step.is_alone and outcome.of(node).is_ok):
+                self.journal.keep(node, step.name)
         return outcome
 
     def _drain(self, nodes: Sequence[str]) -> StepOutcome:
@@ -118,7 +168,7 @@ class Replacement:
         # Noted first: a kill in between leaves a note without a drain, which resumes nothing.
         for node, status in before.items():
             if not self.journal.holds(node, status):
-                self.journal.forget(node)
+                self.journal.forget(node, begun=status.is_ours)
             if self.take_over or not service.is_foreign(status):
                 self.journal.note(node, drained=True, reason=our_reason(why))
         found = service.take_out(
@@ -135,13 +185,13 @@ class Replacement:
     def _still_held(self) -> StepOutcome:
         """Return OK if our nodes are as the drain left them: nobody took or resumed one."""
         found = self.scheduler.status(self.nodes)
-        lost = self._taken(found)
+        lost = self.taken(found)
         for node, status in found.items():
             if not (out := service.out_of_service(status)).is_ok:
                 lost.setdefault(node, out)
         return _worst(lost.items())
 
-    def _taken(self, found: Mapping[str, NodeStatus]) -> dict[str, StepOutcome]:
+    def taken(self, found: Mapping[str, NodeStatus]) -> dict[str, StepOutcome]:
         """Return why nodes are not ours alone any more: another run has one, or had it since."""
         taken = runs_elsewhere(found, self.verb, self.journal)
         for node, status in found.items():
@@ -156,7 +206,7 @@ class Replacement:
             text = f"{', '.join(unproven)}: not all steps are proven any more"
             return StepOutcome(ExitCode.UNKNOWN, text)
         status = self.scheduler.status(nodes)
-        if taken := self._taken(status):
+        if taken := self.taken(status):
             return _worst(taken.items())
         found = []
         for node in nodes:
@@ -205,5 +255,5 @@ def _worst(found: Iterable[tuple[str, StepOutcome]]) -> StepOutcome:
     for code in (ExitCode.FAILED, ExitCode.UNKNOWN, ExitCode.PENDING):
         if any(each.code is code for _, each in pairs):
             said = "; ".join(f"{node}: {each.text}" for node, each in pairs if not each.is_ok)
-            return StepOutcome(code, said)
+            return StepOutcome(code, said, dict(pairs))
     return StepOutcome()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.scheduler.model import NodeStatus, Scheduler, our_reason
 from rdmaprov.words import duration
 
-_POLL_S = 2.0  # one scontrol and one squeue each; our choice
+POLL_S = 2.0  # one scontrol and one squeue each; our choice
 _SETTLE_S = 60.0  # until a daemon that was restarted answers; slurmd needs seconds; our choice
 # What slurmctld writes itself [its ping_nodes.c, node_mgr.c]; nobody's decision is lost with it.
 _OF_SLURM = frozenset({"Not responding", "Node unexpectedly rebooted"})
@@ -22,19 +22,27 @@ _OF_SLURM = frozenset({"Not responding", "Node unexpectedly rebooted"})
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """How a request about a node ended.
+    """How a request about a node, or about several, ended.
 
     Args:
         text: what a person must know, on one line; empty if nothing.
+        nodes: how it ended for each node, where that is known; others passed.
+        untouched: whether nothing was changed on the node.
     """
 
     code: ExitCode = ExitCode.OK
     text: str = ""
+    nodes: Mapping[str, StepOutcome] = field(default_factory=dict)
+    untouched: bool = False
 
     @property
     def is_ok(self) -> bool:
         """Return whether it was done."""
         return self.code is ExitCode.OK
+
+    def of(self, node: str) -> StepOutcome:
+        """Return how it ended for a node."""
+        return self.nodes.get(node, StepOutcome()) if self.nodes else self
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,7 @@ def _wait_until_empty(
         for node in left.keys() - announced:
             tell(f"{node}: {left[node].text}; waiting up to {duration(wait_s)}")
         announced |= left.keys()
-        clock.pause(_POLL_S)
+        clock.pause(POLL_S)
 
 
 def _is_in_use(status: NodeStatus) -> bool:
@@ -163,4 +171,4 @@ def _settled(
         status: Mapping[str, NodeStatus] = scheduler.status([node])
         if settled(status[node]) or clock.now() >= deadline:
             return status[node]
-        clock.pause(_POLL_S)
+        clock.pause(POLL_S)
