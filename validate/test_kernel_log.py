@@ -42,12 +42,11 @@ def _require(host: Host, node: Node, kind: str) -> None:
     if not text.strip() and done.stderr.strip():
         not_applicable(f"not verified: {done.stderr.strip().splitlines()[-1]}")
     log = parse_log(text)
-    names, repaired = _parts(host, node)
     lines: dict[bool, list[str]] = {True: [], False: []}
-    for each in log.asking(*HANDS, UNKNOWN):
-        if each.meaning.finding == kind and not (
-            each.meaning.is_linked and each.device in repaired
-        ):
+    events = [e for e in log.asking(*HANDS, UNKNOWN) if e.meaning.finding == kind]
+    names, repaired = _parts(host, node) if events else ({}, set())
+    for each in events:
+        if not (each.meaning.is_linked and each.device in repaired):
             part, name = names.get(each.device, each.device), "error that the kernel reports"
             line = Setting(node, part, name, "", _WHERE, look=each.remedy).text(each.phrase, "none")
             lines[each.meaning.action != UNKNOWN].append(line)
