@@ -55,6 +55,7 @@ NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 # The driver container of NVIDIA's GPU Operator has the driver's programs in a tree of its own.
 _CONTAINER = "/run/nvidia/driver"
 _LIBRARIES = " ".join(f"{root}/usr/lib64 {root}/usr/lib/*-linux-gnu" for root in (_CONTAINER, ""))
+_LIBRARIES += " /usr/local/nvidia/lib64"  # where Container-Optimized OS has it
 _LEVEL = 4  # blanks of a level of the query's output
 NOT_SUPPORTED = ("N/A", "[N/A]", "Not Supported", "[Not Supported]")
 _BUS_ID = re.compile(r"([0-9A-F]{4,8}):([0-9A-F]{2}:[0-9A-F]{2}\.[0-7])", re.IGNORECASE)

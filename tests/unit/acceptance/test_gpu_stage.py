@@ -25,8 +25,8 @@ REAL = Path(__file__).parents[2] / "fixtures" / "gpu_stage"
 STAGES = ("state", "preflight", "gpu")
 
 
-def event(name="good", **changed):
-    said = json.loads((REAL / f"h200-{name}.json").read_text())
+def event(name="h200-good", **changed):
+    said = json.loads((REAL / f"{name}.json").read_text())
     return {**said, **changed}
 
 
@@ -50,9 +50,12 @@ def report_of(tmp_path, events, others=()):
     return report
 
 
-def test_real_gpus_that_are_good_are_good(tmp_path):
-    report = report_of(tmp_path, [event()] * 4)
-    assert (report.findings, report.notes) == ([], [])
+def test_real_gpus_that_are_good_are_good_each_by_its_model(tmp_path):
+    report = report_of(tmp_path, [*[event()] * 4, *[event("h100-good")] * 3])
+    assert report.findings == []
+    assert report.notes == [
+        "gpu: 2 models, each judged by itself: NVIDIA H200, NVIDIA H100 80GB HBM3"
+    ]
     assert report.detail is not None
     device = report.detail["devices"][0]
     assert (device["tflops"], device["memory_gb_s"], device["wrong"]) == (654.04, 4258.543, 0)
@@ -60,7 +63,7 @@ def test_real_gpus_that_are_good_are_good(tmp_path):
 
 
 def test_a_real_gpu_that_computes_wrong_is_named(tmp_path):
-    report = report_of(tmp_path, [event(), event("wrong"), event()])
+    report = report_of(tmp_path, [event(), event("h200-wrong"), event()])
     wrong = [each for each in report.findings if each.kind == "gpu.wrong"]
     assert {(each.node, each.level, each.proven) for each in wrong} == {("n2", "rank", True)}
     assert {each.node for each in report.findings} == {"n2"}
@@ -68,7 +71,7 @@ def test_a_real_gpu_that_computes_wrong_is_named(tmp_path):
 
 
 def test_a_real_gpu_that_another_process_uses_is_not_judged(tmp_path):
-    report = report_of(tmp_path, [event(), event("shared"), event(), event()])
+    report = report_of(tmp_path, [event(), event("h200-shared"), event(), event()])
     assert {(e.kind, e.node, e.proven) for e in report.findings} == {("gpu.disturbed", "n2", False)}
 
 

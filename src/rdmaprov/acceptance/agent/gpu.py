@@ -32,6 +32,10 @@ def measure_gpu(group: RankGroup) -> None:
     DeviceTest(group).run()
 
 
+def _watts(milliwatts: float) -> float:
+    return milliwatts / 1000 if milliwatts >= 0 else UNKNOWN
+
+
 class DeviceTest:
     """One device, and what has been seen of it."""
 
@@ -64,7 +68,7 @@ class DeviceTest:
             device=self.name,
             pci=self.sensors.address(),
             link=self._link(),
-            limit_w=max(UNKNOWN, self.sensors.limit_mw() / 1000),
+            limit_w=_watts(self.sensors.limit_mw()),
             processes=self.sensors.processes(),
             spans=spans,
             fp8_tflops=fp8,
@@ -161,7 +165,7 @@ class DeviceTest:
             "tflops": flops / passed / 1e12,
             "cpu_tflops": flops / max(used, 1e-6) / 1e12,
             "mhz": statistics.median(clocks),
-            "watts": max(UNKNOWN, statistics.median(power) / 1000),
+            "watts": _watts(statistics.median(power)),
             "celsius": max(heat),
             "reasons": why,
         }
