@@ -1,7 +1,5 @@
 """What the tests here may ask for: host, node, rail, fleet, hosts. See rdmaprov.validate.plugin."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest_plugins = ["rdmaprov.validate.plugin"]

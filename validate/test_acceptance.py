@@ -4,8 +4,6 @@ It loads every rail of every node, so it runs only on request: `-m acceptance`, 
 Nodes that failed a check earlier in the same run are not measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

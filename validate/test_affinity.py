@@ -1,7 +1,5 @@
 """Each GPU uses the nearest rail: on its NUMA node, and below its PCIe switch if there is one."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

@@ -1,7 +1,5 @@
 """The rails' cables and transceivers, by mlxlink: a bad one is seen before it drops packets."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

@@ -3,8 +3,6 @@
 On InfiniBand, `rdmaprov subnet` compares the cables with the plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """The rails: present, up, addressed, routed, with their own ARP; and the node's GPUs and memory."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import pytest

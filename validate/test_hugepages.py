@@ -1,7 +1,5 @@
 """Hugepages for each size and NUMA node, running and after a reboot."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

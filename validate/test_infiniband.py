@@ -1,7 +1,5 @@
 """What the subnet manager gave the rails' ports: LIDs, lanes, subnet, partition keys."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """IOMMU mode: on the kernel command line, of the rails' groups, after a reboot."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

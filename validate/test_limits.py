@@ -1,7 +1,5 @@
 """Locked-memory limits of logins, services and jobs, and sysctl settings."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

@@ -1,7 +1,5 @@
 """The rails' links: state, rate, PCIe link, errors, flaps, traffic shaping."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Parameters of the RDMA stack's kernel modules, and the NICs' firmware."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The MTU of the rails, and the RDMA MTU that follows from it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

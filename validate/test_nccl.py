@@ -1,7 +1,5 @@
 """/etc/nccl.conf as NCCL reads it, and the GIDs that it leads to."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

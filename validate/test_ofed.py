@@ -1,7 +1,5 @@
 """The RDMA drivers: source, version, kernels, hold; and whether packages can be installed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

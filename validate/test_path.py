@@ -4,8 +4,6 @@ Nodes are taken in a ring, so that each sends to one and receives from one. No n
 two exchanges at the same time: what its ports count belongs to one of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """PCIe read request size, ACS, NUMA balancing, interrupt affinity, CPU governor."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """ACS between GPUs, from GPUs to NVMe drives, and with an IOMMU that translates."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

@@ -1,7 +1,5 @@
 """GPUDirect RDMA: nvidia-peermem or dma-buf."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

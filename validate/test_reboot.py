@@ -1,7 +1,5 @@
 """No reboot is required, and the last one succeeded."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

@@ -3,8 +3,6 @@
 DCB is read unprivileged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import pytest

@@ -3,8 +3,6 @@
 That the marks are on the wire is for test_path.py.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

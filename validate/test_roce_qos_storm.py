@@ -1,7 +1,5 @@
 """PFC storm prevention on each rail: a port that stalls must not pause the fabric for ever."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

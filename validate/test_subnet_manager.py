@@ -1,7 +1,5 @@
 """The subnet managers that the site names: configured, running, one of them the master."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -4,8 +4,6 @@ What a switch does not announce is not verified, and skipped with the reason. Th
 size pass it is for test_path.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """The Python with torch that acceptance runs; acceptance verifies that it imports."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

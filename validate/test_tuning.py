@@ -1,7 +1,5 @@
 """TuneD and irqbalance set nothing else than the site, which they would do again and again."""
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

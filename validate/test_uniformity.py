@@ -4,8 +4,6 @@ What makes nodes comparable is read, not configured: the same model of machine f
 same model of NIC for its firmware, the same values of the site for software that it describes.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Mapping
 

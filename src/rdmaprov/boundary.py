@@ -9,8 +9,6 @@ the value itself, else a path such as `rails/0/pci`. It is no JSON Schema, as a 
 half a million lines and a node has 16,000 counters, of which a validator checks 10,000 a second.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

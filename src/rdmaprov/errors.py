@@ -1,7 +1,5 @@
 """Errors that a user can fix."""
 
-from __future__ import annotations
-
 from rdmaprov.exit_codes import ExitCode
 
 

@@ -1,7 +1,5 @@
 """The exit codes of `rdmaprov`."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

@@ -3,8 +3,6 @@
 The program needs only Python's own library, and starts without anything else.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

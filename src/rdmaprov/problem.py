@@ -1,7 +1,5 @@
 """The problems of a site, and their places in its files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Paths of the files that ship beside the code: the collection, the lab's recipe, sites."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent

@@ -4,8 +4,6 @@ Results go to standard output. Progress goes to standard error, and only to a te
 move the cursor (TERM is not dumb), so that none of it reaches a pipe or a file.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

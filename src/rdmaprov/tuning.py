@@ -3,8 +3,6 @@
 The user's environment and ansible.cfg take precedence.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

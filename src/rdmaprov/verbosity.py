@@ -1,7 +1,5 @@
 """How much output a user wants, and whether in colour; imports no library, so help stays fast."""
 
-from __future__ import annotations
-
 import os
 from enum import IntEnum
 

@@ -1,7 +1,5 @@
 """Numbers with their nouns, times and lists, as every text writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

@@ -1,7 +1,5 @@
 """What a user asks an acceptance for."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

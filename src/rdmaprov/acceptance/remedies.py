@@ -1,7 +1,5 @@
 """Remedies that several findings share, and what a node that does not answer amounts to."""
 
-from __future__ import annotations
-
 from rdmaprov.finding.finding import Finding
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 

@@ -1,7 +1,5 @@
 """The stages of an acceptance: their order, and what came of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The result of an acceptance as lines for a person."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rdmaprov.acceptance.evidence import measure

@@ -1,7 +1,5 @@
 """The changes of a node as lines of text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rdmaprov.apply.events import Change

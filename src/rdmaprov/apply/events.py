@@ -1,7 +1,5 @@
 """Ansible's events, parsed: surveys, changes of roles, failures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Shares of a fleet, as numbers or percentages: how many nodes at a time, how many failures."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One run of Ansible on the nodes of a site: shown, logged, and its results written."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -104,7 +102,7 @@ class Run:
         self._settled |= {node.name: node for node in nodes}
         self._nodes = tuple(name for name in self._nodes if name not in self._settled)
 
-    def part(self, nodes: Sequence[str]) -> Run:
+    def part(self, nodes: Sequence[str]) -> "Run":
         """Return a run of Ansible on some of the nodes, with the same directory."""
         own = replace(self._request, nodes=tuple(nodes), variables=self._variables, is_part=True)
         return Run(own, self.directory, self._screen, self._find)

@@ -1,7 +1,5 @@
 """The summary of a run: what plan found pending, what apply changed."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -6,8 +6,6 @@ doc/PERFORMANCE.md). Where each node moves B each way, S bytes take t = traffic 
 ceiling of an all-reduce is B × 2 (n - 1) / n / traffic.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

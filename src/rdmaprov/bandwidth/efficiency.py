@@ -7,8 +7,6 @@ The latencies are those by which NCCL itself chooses (github.com/NVIDIA/nccl, v2
 src/graph/tuning.cc, `ncclTunerConstantsDefaults` and `ncclTopoTuneModel`, protocol Simple).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

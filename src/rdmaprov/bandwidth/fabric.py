@@ -1,7 +1,5 @@
 """What an all-reduce runs over: nodes, GPUs, rails, and the slots that they sit in."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The floor of a collective's bus bandwidth, derived from the fabric, and the judgement by it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

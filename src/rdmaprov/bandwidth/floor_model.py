@@ -1,7 +1,5 @@
 """A floor, the judgement by it, and its verdict."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """What GPUs of one node move between each other, from their names, until it has been measured."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from dataclasses import dataclass

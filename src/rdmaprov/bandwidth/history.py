@@ -1,7 +1,5 @@
 """What a fleet reached before, from a local file, and whether it reaches less now."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

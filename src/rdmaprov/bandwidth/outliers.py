@@ -1,7 +1,5 @@
 """Outliers: statistics that hold for two values and for thousands."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping

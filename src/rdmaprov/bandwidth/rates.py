@@ -1,7 +1,5 @@
 """Bandwidths, and sizes of messages, as they are shown and as users write them."""
 
-from __future__ import annotations
-
 import re
 
 from rdmaprov.errors import UsageError

@@ -1,7 +1,5 @@
 """Faults that explain a slow number, each with the share of the ceiling that is left with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The fabric of a site: what limits an all-reduce, from the inventory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

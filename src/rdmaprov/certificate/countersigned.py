@@ -1,7 +1,5 @@
 """The countersignatures of nodes: of their host keys, and of what the certificate says of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

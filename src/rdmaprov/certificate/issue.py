@@ -1,7 +1,5 @@
 """The certificate of a gate that passed: put together, countersigned, signed, written and left."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The host keys that ssh knows of a node: those by which it would verify the next connection."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence

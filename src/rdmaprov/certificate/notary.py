@@ -1,7 +1,5 @@
 """What nodes are asked about certificates: to countersign, to keep one, to say what they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

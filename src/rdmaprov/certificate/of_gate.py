@@ -1,7 +1,5 @@
 """What a certificate takes from a gate that passed: numbers, floors, what each node measured."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator

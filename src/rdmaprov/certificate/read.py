@@ -1,7 +1,5 @@
 """A certificate from its file, which may be anybody's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

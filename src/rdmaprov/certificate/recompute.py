@@ -1,7 +1,5 @@
 """The verdicts of a certificate, computed again from its numbers and floors."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

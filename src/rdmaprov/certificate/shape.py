@@ -1,7 +1,5 @@
 """The shape of a certificate, and of what the notary on a node answers."""
 
-from __future__ import annotations
-
 import re
 
 from rdmaprov.acceptance.ask import shapes

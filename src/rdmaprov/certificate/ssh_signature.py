@@ -3,8 +3,6 @@
 https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

@@ -3,8 +3,6 @@
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md; docs/certificate.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Whether a certificate is valid, from its files alone; else exactly what is wrong."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

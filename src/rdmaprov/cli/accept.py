@@ -1,7 +1,5 @@
 """`rdmaprov accept`: measure the fabric and name what is slow or broken."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

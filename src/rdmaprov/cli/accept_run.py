@@ -1,7 +1,5 @@
 """What `rdmaprov accept` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext

@@ -1,7 +1,5 @@
 """`rdmaprov apply`: bring nodes to the state that the site describes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

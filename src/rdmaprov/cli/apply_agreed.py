@@ -1,7 +1,5 @@
 """What `rdmaprov apply` may do: what a kept plan says, or what the user was shown and agreed to."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`rdmaprov certificate`: judge a certificate by its file, by the nodes, or as one has it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Unpack
 

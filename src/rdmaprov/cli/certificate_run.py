@@ -1,7 +1,5 @@
 """What `rdmaprov certificate` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

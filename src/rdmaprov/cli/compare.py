@@ -1,7 +1,5 @@
 """`rdmaprov compare`: what differs between two runs."""
 
-from __future__ import annotations
-
 from typing import IO
 
 import click

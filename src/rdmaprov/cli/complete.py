@@ -1,7 +1,5 @@
 """Completion of what verbs take; nothing is read or imported before a shell asks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

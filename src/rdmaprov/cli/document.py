@@ -1,7 +1,5 @@
 """The command line reference: docs/cli.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import click

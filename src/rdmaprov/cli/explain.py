@@ -1,7 +1,5 @@
 """`rdmaprov explain`: find what files are and what they show; judge a number, a fabric, a size."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

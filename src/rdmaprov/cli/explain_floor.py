@@ -1,7 +1,5 @@
 """`rdmaprov explain floor`: derive the floor of a collective and judge a measurement."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

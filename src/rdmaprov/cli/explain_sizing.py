@@ -1,7 +1,5 @@
 """`rdmaprov explain sizing`: what a training step asks of a fabric, and which switches it takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """What `rdmaprov explain sizing` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

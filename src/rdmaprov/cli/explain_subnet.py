@@ -1,7 +1,5 @@
 """`rdmaprov explain subnet`: judge what infiniband-diags printed of an InfiniBand subnet."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

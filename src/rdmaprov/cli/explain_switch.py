@@ -1,7 +1,5 @@
 """`rdmaprov explain switch`: judge what switches answered about their own configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `rdmaprov explain switch` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

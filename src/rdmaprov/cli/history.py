@@ -1,7 +1,5 @@
 """`rdmaprov history`: what the runs of a site say together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import IO
 

@@ -1,7 +1,5 @@
 """What `rdmaprov history` and `rdmaprov compare` do; apart from their options."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The nodes of a site that its scheduler calls idle, with jobs kept off them while it matters."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`rdmaprov lab`: the virtual RDMA cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The verbs of `rdmaprov lab subnet`: an InfiniBand subnet on ibsim."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

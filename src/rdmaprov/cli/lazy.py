@@ -1,7 +1,5 @@
 """Groups of commands that are imported on demand: none pays for what another one needs."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A transport matrix as text: the verdict, one row per group of equal ranks, the problems."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Runs that prove nodes that are out of service: apply and validate, on some nodes alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Arguments and options that several verbs have; imports no work, so that help stays fast."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

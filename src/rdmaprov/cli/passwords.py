@@ -1,7 +1,5 @@
 """The passwords of a run: from a file, or typed and handed to Ansible."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Standard output: its reader may go, and then the run ends; JSON on it is alone."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

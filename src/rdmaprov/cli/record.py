@@ -1,7 +1,5 @@
 """`rdmaprov record`: write all that is read of a node into one file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Unpack
 

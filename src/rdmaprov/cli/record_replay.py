@@ -1,7 +1,5 @@
 """What `plan --record` and `validate --record` do; apart from their options."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What `rdmaprov record` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

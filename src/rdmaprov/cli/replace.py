@@ -1,7 +1,5 @@
 """`rdmaprov replace`: return replaced nodes to service."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

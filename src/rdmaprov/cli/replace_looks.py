@@ -1,7 +1,5 @@
 """The first steps of `rdmaprov replace`: whose machine it is, and what it is made of."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence

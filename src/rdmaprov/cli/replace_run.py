@@ -1,7 +1,5 @@
 """What `rdmaprov replace` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

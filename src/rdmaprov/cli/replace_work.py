@@ -1,7 +1,5 @@
 """What the steps of `rdmaprov replace` share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rdmaprov report`: write the page of a run."""
 
-from __future__ import annotations
-
 import click
 
 from rdmaprov.cli.complete import complete_run

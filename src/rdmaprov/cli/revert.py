@@ -1,7 +1,5 @@
 """`rdmaprov revert`: take back what a run of apply wrote."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

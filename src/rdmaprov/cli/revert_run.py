@@ -1,7 +1,5 @@
 """What `rdmaprov revert` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

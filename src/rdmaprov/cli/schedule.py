@@ -1,7 +1,5 @@
 """`rdmaprov schedule`: write the timers that validate and accept a site again and again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Unpack
 

@@ -1,7 +1,5 @@
 """What `rdmaprov schedule` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

@@ -1,7 +1,5 @@
 """`rdmaprov schema`: print every variable of a site."""
 
-from __future__ import annotations
-
 import json
 
 import click

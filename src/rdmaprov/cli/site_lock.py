@@ -5,8 +5,6 @@ is the same for every user and by every name of the directory, and ends with its
 is nothing that a killed run leaves behind; who holds it is asked of the kernel, too.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shlex

@@ -1,7 +1,5 @@
 """`rdmaprov subnet`: judge the InfiniBand subnet of a site."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `rdmaprov subnet` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import re
 import socket
 import tempfile

@@ -1,7 +1,5 @@
 """A judged InfiniBand subnet, as lines."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """`rdmaprov tune`: which settings of NCCL are better than those that the nodes have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

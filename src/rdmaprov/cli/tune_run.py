@@ -1,7 +1,5 @@
 """What `rdmaprov tune` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

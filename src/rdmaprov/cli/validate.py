@@ -1,7 +1,5 @@
 """`rdmaprov validate`: verify that nodes are in the state that the site describes."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Unpack

@@ -1,7 +1,5 @@
 """`rdmaprov watch`: read the counters of all rails while a job runs, and name what is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import IO, Unpack
 

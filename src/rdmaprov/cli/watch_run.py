@@ -1,7 +1,5 @@
 """What `rdmaprov watch` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rules between variables, each with an id, a sentence and a source."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 

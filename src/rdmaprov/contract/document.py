@@ -1,7 +1,5 @@
 """docs/contract.md, written from the rules."""
 
-from __future__ import annotations
-
 import textwrap
 
 from rdmaprov.contract import RULES

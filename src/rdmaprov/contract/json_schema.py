@@ -1,7 +1,5 @@
 """The variables as a JSON Schema, with which editors check a site's files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rdmaprov.contract.ranges import PAIRS, VALUES

@@ -1,7 +1,5 @@
 """How an acceptance starts ranks: settings that belong together, and options that are its own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Hugepages fit into the node's memory, and limits have values that the kernel accepts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

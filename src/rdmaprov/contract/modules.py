@@ -3,8 +3,6 @@
 The kernel ignores an unknown parameter silently.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Variable names that exist, and groups that do not contradict each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rdmaprov.contract.rule import FleetRule, Rule, Violation

@@ -1,7 +1,5 @@
 """/etc/nccl.conf agrees with the fabric and sets only variables that NCCL knows."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 import ipaddress

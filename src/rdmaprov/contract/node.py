@@ -1,7 +1,5 @@
 """A node's link rate, MTU and GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rdmaprov.contract.rule import Rule, Violation, is_roce

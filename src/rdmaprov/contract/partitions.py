@@ -1,7 +1,5 @@
 """Partition keys, service level and subnet prefixes of InfiniBand rails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rdmaprov.contract.rails import PLAN

@@ -1,7 +1,5 @@
 """RoCE data is lossless on one priority; CNPs use another; ETS shares sum to 100."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rdmaprov.contract.rule import Rule, Violation, is_roce

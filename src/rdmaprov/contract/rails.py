@@ -1,7 +1,5 @@
 """The rails of one node: device names, addresses and gateways; and rails across nodes."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Numbers within their bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A rule: an id, a sentence, a source, and a function that finds violations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

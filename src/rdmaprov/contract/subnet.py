@@ -1,7 +1,5 @@
 """The plan of an InfiniBand subnet: devices and leaves of rails, spines, subnet managers."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Rules that a site waives for some nodes, each with a reason."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which RDMA devices of a node are its rails."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Run the collector on nodes, with Ansible's connection settings."""
 
-from __future__ import annotations
-
 import ipaddress
 import shlex
 import tempfile

@@ -1,7 +1,5 @@
 """The collector's facts as host variables."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

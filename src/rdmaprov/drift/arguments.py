@@ -1,7 +1,5 @@
 """The arguments of each role's module on a node, without running Ansible."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The collection's plugins as Python modules of the controller, and as an archive for nodes."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """Survey all nodes of a fleet at the same time: one connection and one command per node."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence

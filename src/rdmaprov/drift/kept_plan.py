@@ -1,7 +1,5 @@
 """A plan that is kept: the file of `plan --output`, and how a node differs from it now."""
 
-from __future__ import annotations
-
 import errno
 import json
 import re

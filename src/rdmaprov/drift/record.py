@@ -1,7 +1,5 @@
 """The survey of one node with all that it read, and the survey of those readings alone."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ QoS that the host sets is undefined then: NVIDIA BlueField BSP documentation, "Q
 The modes are in "Modes of Operation": in NIC mode the offload engine is DISABLED(1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rdmaprov.facts import firmware

@@ -3,8 +3,6 @@
 Sources: GRUB manual, "linux" and "menuentry"; the UAPI group's Boot Loader Specification.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

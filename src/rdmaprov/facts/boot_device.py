@@ -4,8 +4,6 @@ None is what is not known. Sources: systemd src/shared/net-condition.c and syste
 [Match]; nm-settings-nmcli(5), match.interface-name; NetworkManager.conf(5), "Device List Format".
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ Sources: systemd.netdev(5) and systemd.network(5), NetworkManager's NMSettingInf
 "Configuring IPoIB" (PKEY, PKEY_ID, PHYSDEV), Linux Documentation/infiniband/ipoib.rst.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

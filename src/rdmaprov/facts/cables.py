@@ -5,8 +5,6 @@ cable; such a cable shows lanes without a signal (Rx LOS) on a link that is up. 
 limits of the module's own are judged.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

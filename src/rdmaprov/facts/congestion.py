@@ -4,8 +4,6 @@ The vendor's driver has it in sysfs, with a switch for each priority. Linux's ow
 debugfs, for root, without one (drivers/infiniband/hw/mlx5/cong.c).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

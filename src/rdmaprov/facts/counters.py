@@ -1,7 +1,5 @@
 """Counters of ports: how much their errors grow while a node is read, and whether pause is on."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

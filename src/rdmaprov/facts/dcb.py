@@ -3,8 +3,6 @@
 Sources: iproute2 dcb/*.c; Linux drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

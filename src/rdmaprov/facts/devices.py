@@ -1,7 +1,5 @@
 """Network, RDMA and PCI devices of a node, with their attributes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

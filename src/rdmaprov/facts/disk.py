@@ -1,7 +1,5 @@
 """Room on a node's disks, and who installs packages."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

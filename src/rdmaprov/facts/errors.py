@@ -1,7 +1,5 @@
 """What could not be read."""
 
-from __future__ import annotations
-
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable

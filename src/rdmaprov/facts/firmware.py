@@ -1,7 +1,5 @@
 """Firmware settings of a NIC, by mstconfig (mstflint) or mlxconfig (MFT). Reading needs root."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 The roles have the same in plugins/module_utils/nic_firmware.py, with the source of each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _PORT = ("LLDP_NB_DCBX", "LLDP_NB_RX_MODE", "LLDP_NB_TX_MODE")

@@ -1,7 +1,5 @@
 """The GID table of an RDMA device."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the probes need of testinfra's Host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

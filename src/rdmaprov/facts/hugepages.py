@@ -3,8 +3,6 @@
 Source: Linux Documentation/admin-guide/mm/hugetlbpage.rst.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

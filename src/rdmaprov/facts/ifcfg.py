@@ -3,8 +3,6 @@
 Sources: nm-settings-ifcfg-rh(5); SUSE's ifcfg(5).
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import shlex

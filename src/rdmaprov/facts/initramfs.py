@@ -3,8 +3,6 @@
 A module that an initramfs loads never sees a newer file in /etc/modprobe.d.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

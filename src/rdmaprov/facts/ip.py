@@ -1,7 +1,5 @@
 """Addresses, routes, rules, neighbours and queueing disciplines, by iproute2's JSON."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Sources: man modprobe.d(5); kmod libkmod/libkmod-config.c.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

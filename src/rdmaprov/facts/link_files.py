@@ -4,8 +4,6 @@ Sources: systemd.network(5), systemd.link(5), interfaces(5), SUSE's ifcfg(5); ne
 reference; `netplan generate --root-dir` of 0.106, to which a test holds what is made of its files.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ drop them. lldptool prints whole units in its client's messages (openlldp, lldpt
 lldp_mand_clif.c). So both give the bytes to `lldp_unit`, which checks them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

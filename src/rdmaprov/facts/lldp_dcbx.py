@@ -3,8 +3,6 @@
 Sources: IEEE 802.1Q-2018, D.2.8 to D.2.11; IEEE 802.3-2018, 79.3.3 and 79.3.4.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # IEEE 802.1Q, table D-9: what the protocol of an application is.

@@ -7,8 +7,6 @@ Sources: IEEE 802.1AB-2016, clauses 8 and 9; IEEE 802.1Q-2018, annex D.2 (ETS, P
 priorities); IEEE 802.3-2018, 79.3 (frame size, link aggregation).
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ What belongs to a port (DCB, congestion control, PCI function, counters, carrier
 these; what belongs to the rail (addresses, MTU, GIDs) of the rail's own devices.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rdmaprov.facts import devices, rails

@@ -1,7 +1,5 @@
 """Subnet managers on a node: opensm's configuration, its process, what the subnet says of it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Locked-memory limits: of logins, of services, and as files have them. In bytes; None is none."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Results of parsers, kept for texts that come again."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """The memory of a node."""
 
-from __future__ import annotations
-
 import re
 
 from rdmaprov.facts.errors import CouldNotTell

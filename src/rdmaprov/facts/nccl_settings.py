@@ -10,8 +10,6 @@ line for a variable counts; what begins with "#" is left out (setEnvFile).
 The tuner plugin's file: github.com/NVIDIA/nccl, plugins/tuner/example/plugin.c, loadConfig.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Read from lldpd, else from lldpad, else from the wire: then a program listens at
 same time for one interval, which costs as long as the slowest switch takes to announce itself.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

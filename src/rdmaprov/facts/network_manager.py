@@ -4,8 +4,6 @@ Sources: nm-settings-keyfile(5), nm-settings-nmcli(5), nm-settings-ifcfg-rh(5),
 NetworkManager.conf(5).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

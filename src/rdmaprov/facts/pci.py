@@ -3,8 +3,6 @@
 Offsets: Linux include/uapi/linux/pci_regs.h.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """PCIe links on the way from the root port to a device."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

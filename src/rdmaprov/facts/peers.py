@@ -1,7 +1,5 @@
 """What reaches GPUs below a PCIe switch without the processor: NICs, other GPUs, NVMe drives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """The kernel's lists of processors."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Which devices of a node a rail is, as the suite reads it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ place (kernel-boot/rdma_rename.c), other rules by NAME_FIXED. A rule cannot give
 that another one has (ib_device_rename: EEXIST), so a fixed name like the kernel's may fail.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

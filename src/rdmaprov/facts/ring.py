@@ -1,7 +1,5 @@
 """Paths from each node to the next one, rail by rail, in a ring: not each with each."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

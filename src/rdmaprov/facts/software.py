@@ -1,7 +1,5 @@
 """Software of a node: kernel modules that run and are on disk, packages, Python with torch."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Linux drivers/infiniband/core/sysfs.c: `lid` and `sm_lid` as 0x%x, each of `pkey
 where the table has none), GIDs as eight groups of four digits.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

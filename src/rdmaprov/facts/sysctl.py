@@ -1,7 +1,5 @@
 """Kernel settings: what they are, and what a boot sets. Source: man sysctl.d(5)."""
 
-from __future__ import annotations
-
 import re
 
 from rdmaprov.facts.text import Files

@@ -1,7 +1,5 @@
 """Text of a node's files and programs, with the reason where there is none."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

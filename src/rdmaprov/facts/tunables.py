@@ -1,7 +1,5 @@
 """Tunables of a network device's driver, which only `ethtool --get-tunable` shows."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

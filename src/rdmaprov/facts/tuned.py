@@ -4,8 +4,6 @@ Sources: man tuned-adm(8); Fedora's Power Management Guide, "Custom Profiles"; T
 (redhat-performance/tuned, profiles/); linux-system-roles/kernel_settings, README (reapply_sysctl).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Nodes that are not like the others of their kind."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Units of systemd, as `systemctl show` has them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Whether a port is of a virtual function, whose host has what belongs to the card."""
 
-from __future__ import annotations
-
 import shlex
 
 from rdmaprov.facts.devices import INFINIBAND, NET

@@ -7,8 +7,6 @@ The tools agree on their queue pairs over TCP. ibv_rc_pingpong listens at IPv4 a
 4.5 of Debian 12 knows no IPv6 there: over IPv6 rails a relay at each end carries what they say.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

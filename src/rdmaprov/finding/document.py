@@ -1,7 +1,5 @@
 """docs/findings.md, written from the kinds."""
 
-from __future__ import annotations
-
 from rdmaprov.finding.kinds import KINDS
 
 HEAD = """\

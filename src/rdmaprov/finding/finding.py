@@ -1,7 +1,5 @@
 """One thing that keeps nodes from being accepted: its kind, its place, and what was seen."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ docs/findings.md is written from here (`python -m rdmaprov.finding.document`). A
 ever: history and receivers of notifications know a trouble by it.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

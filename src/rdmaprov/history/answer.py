@@ -1,7 +1,5 @@
 """The history of a site: what its runs say together."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a certificate beside the results says of its nodes: hardware and versions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where measurements changed over the runs of a site, and what changed with them."""
 
-from __future__ import annotations
-
 import sqlite3
 import statistics
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What differs between two runs: settings, states, checks, and what each size reached."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

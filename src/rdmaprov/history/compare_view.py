@@ -1,7 +1,5 @@
 """A comparison of two runs as lines and as JSON."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Find what is new of a site, and hand it to a receiver: a URL, or a program of the site's own."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

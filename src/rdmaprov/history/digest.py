@@ -1,7 +1,5 @@
 """What history keeps of one run."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 
 LOWER_IS_BETTER = "us"

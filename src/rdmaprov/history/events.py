@@ -1,7 +1,5 @@
 """What changed from run to run: versions, hardware, the site's commit, settings."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Since when a site has which trouble, and whether it still does."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A run of `accept` → what it measured by stage, node, rail and size; versions and findings."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ Nothing is in it that the runs do not have: a damaged one, or one of another ver
 thrown away. A run is read again when its files changed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """A history as lines for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """What the runs of a site say, as metrics; docs/metrics.md lists them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

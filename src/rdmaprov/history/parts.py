@@ -3,8 +3,6 @@
 What is missing was not written by that version, and is left out. What has another type is damage.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

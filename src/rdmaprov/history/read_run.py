@@ -1,7 +1,5 @@
 """A run's directory → what history keeps of it; of any version that wrote it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """How a series of a site's runs changed: to another level at once, or little by little."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -1,7 +1,5 @@
 """The runs of one site, in the order of time."""
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The newest proofs of each node of a site."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 

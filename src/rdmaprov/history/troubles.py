@@ -1,7 +1,5 @@
 """Equal troubles of two runs: by their kinds; where a run has none, by what is left of a text."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence

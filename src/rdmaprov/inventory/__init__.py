@@ -5,8 +5,6 @@
 9000
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from rdmaprov.inventory.errors import SiteError

@@ -4,8 +4,6 @@ Written against ansible-core 2.19. The names imported from `ansible._internal` a
 stay; a new ansible-core is tried by running this project's tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache

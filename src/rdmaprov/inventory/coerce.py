@@ -5,8 +5,6 @@ for text if YAML changed it (`2.30` is 2.3), a number in base 60 or octal (`3:1`
 for a list or a dictionary (split at commas), true for a number, and a missing value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The schema as Markdown and as a table, for readers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

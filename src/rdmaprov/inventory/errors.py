@@ -1,7 +1,5 @@
 """What keeps a site from being loaded."""
 
-from __future__ import annotations
-
 import difflib
 import shlex
 from pathlib import Path

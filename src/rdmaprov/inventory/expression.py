@@ -7,8 +7,6 @@ and a few of Jinja's own filters mean the same in Jinja and in Ansible: they are
 rendered by Jinja itself, which takes microseconds. Tests hold the results against Ansible's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

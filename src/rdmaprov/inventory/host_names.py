@@ -1,7 +1,5 @@
 """Names of hosts and groups, of YAML that is read as data: nothing of a site is run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """The positions of hosts and groups in a site's inventory files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

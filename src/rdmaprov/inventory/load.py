@@ -1,7 +1,5 @@
 """Load a site as Ansible does, into a fleet of typed nodes."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import shlex

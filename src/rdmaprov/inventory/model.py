@@ -1,7 +1,5 @@
 """A fleet: its nodes and the values that each must have."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

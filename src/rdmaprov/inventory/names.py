@@ -1,7 +1,5 @@
 """Host names and connection variables that reach command lines: only safe ones pass."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection, Iterator

@@ -1,7 +1,5 @@
 """The nodes of a site from its hosts' variables, whoever read them."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Partition keys and subnet prefixes of InfiniBand, as a site writes them."""
 
-from __future__ import annotations
-
 import re
 
 from rdmaprov.inventory.model import Node, Rail

@@ -1,7 +1,5 @@
 """Files that hold a password, which may be pipes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import stat

@@ -1,7 +1,5 @@
 """Variables with their templates rendered, as Ansible renders them for a role."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 

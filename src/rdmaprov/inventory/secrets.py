@@ -1,7 +1,5 @@
 """The secrets of a site, which no log may show: vaulted values, and passwords by their names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache

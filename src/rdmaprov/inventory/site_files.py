@@ -3,8 +3,6 @@
 libyaml's composer calls itself for each level, in C: a file of 50,000 brackets ends the process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A new site, written from a few facts or copied."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections import Counter

@@ -6,8 +6,6 @@ comes from a trusted source. Neither import reads a configuration or finds a plu
 tests.
 """
 
-from __future__ import annotations
-
 from ansible._internal._datatag._tags import Origin, TrustedAsTemplate
 
 from rdmaprov.problem import Position

@@ -4,8 +4,6 @@ YAML 1.1 reads `0000:18:00.0` as 1080.0 and `3:1` as 181 (base 60), `010` as 8 (
 2.3, and `on` as true.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Which of several alike measurements are bad: by comparison, without a number from outside."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Collection, Iterator, Mapping

@@ -4,8 +4,6 @@ A pair that is slow once and then passes is no bad pair. But results of good nod
 that far, so the slow ones are counted by node, and both ends are tested again, with others.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Pairs inside leaves come first, then pairs across, all nodes at once in each rou
 node shows in the first, one of a leaf's uplinks or of the spines only in the second.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

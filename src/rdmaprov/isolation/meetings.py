@@ -1,7 +1,5 @@
 """What things reached with each other in tests of two: nodes, or leaves with all of their nodes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What an isolation finds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

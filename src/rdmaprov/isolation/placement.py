@@ -4,8 +4,6 @@ Two nodes of one leaf are a switch apart, others three. That costs a microsecond
 bandwidth, so a misplaced node is only seen by its latency: it is far from its own leaf.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

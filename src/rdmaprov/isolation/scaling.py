@@ -7,8 +7,6 @@ with. The knee is the first count with a slow set that no smaller one explains, 
 counts stay slow there: a path that only one order of the nodes uses is none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

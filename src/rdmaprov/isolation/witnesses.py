@@ -5,8 +5,6 @@ witnesses; so a bad path between two good ones is not taken for a bad one. Each 
 in it, because what shares a switch must be as busy in one round as in the next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

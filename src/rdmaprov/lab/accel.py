@@ -1,7 +1,5 @@
 """Whether this machine's KVM really runs guests: /dev/kvm may open and no kernel ever boot."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """Building the lab's images: a factory disk that boots, and a disk with torch."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

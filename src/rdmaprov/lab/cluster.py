@@ -1,7 +1,5 @@
 """The operations on a lab: up and down, save and restore, and those on single nodes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A bootable disk image: one ext4 partition, with GRUB in the gap before it."""
 
-from __future__ import annotations
-
 import struct
 import sys
 from pathlib import Path

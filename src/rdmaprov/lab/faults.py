@@ -1,7 +1,5 @@
 """The catalogue of faults: what a real fleet shows, done to a node and taken back."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The faults of a subnet on ibsim: in its cables, its counters, its tables, its manager."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

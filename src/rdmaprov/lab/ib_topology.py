@@ -1,7 +1,5 @@
 """A rail-optimised InfiniBand fabric for ibsim: leaves for each rail, spines above all."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path

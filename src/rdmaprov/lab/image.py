@@ -1,7 +1,5 @@
 """The disk images of the lab: kept by what their recipe says, whole or not at all."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

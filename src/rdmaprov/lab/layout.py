@@ -1,7 +1,5 @@
 """Where the lab keeps its files, and the one lock that serialises what changes it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

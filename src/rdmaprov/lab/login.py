@@ -1,7 +1,5 @@
 """Waiting for a node that starts: sshd greets, a login works, the rails are there."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable

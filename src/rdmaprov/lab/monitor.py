@@ -1,7 +1,5 @@
 """Talking to a node's virtual machine without its network: QEMU's monitor and the guest agent."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -7,8 +7,6 @@ time gives a patience of 2, whether the processor is slow or shared. Images have
 own (build.py), since they wait for the network.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Starting programs, and long-lived ones that outlive the command that started them."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

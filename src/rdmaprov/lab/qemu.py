@@ -1,7 +1,5 @@
 """The command line of the virtual machine of one node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

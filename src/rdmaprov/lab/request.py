@@ -1,7 +1,5 @@
 """The options of `lab up`, and the lab that they describe."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

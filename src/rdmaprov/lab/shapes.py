@@ -4,8 +4,6 @@ A shape is one file, lab/shapes/NAME.yml: what is done to a node before it gets 
 what the site then says of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache

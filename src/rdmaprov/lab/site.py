@@ -1,7 +1,5 @@
 """The lab as a site: who its nodes are and how to reach them, for `inventory/lab`."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A machine paused, saved into its own disk, and running again with the right time."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

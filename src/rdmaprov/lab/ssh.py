@@ -1,7 +1,5 @@
 """Connections to the nodes: a key pair, pinned host keys and an ssh configuration of our own."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

@@ -6,8 +6,6 @@ DIRECTORY` to make the sockets rail0, rail1, ... in that directory; senders are 
 names they bound, so they and the switch run in the same working directory.
 """
 
-from __future__ import annotations
-
 import selectors
 import socket
 import struct

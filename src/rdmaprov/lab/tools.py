@@ -1,7 +1,5 @@
 """The programs of the host that the lab uses, and the Debian packages that bring them."""
 
-from __future__ import annotations
-
 import os
 import queue
 import shutil

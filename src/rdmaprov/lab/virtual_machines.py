@@ -1,7 +1,5 @@
 """The lab's processes: the switch and one virtual machine for each node."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import sys

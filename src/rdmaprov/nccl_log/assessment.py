@@ -1,7 +1,5 @@
 """What the logs of one job amount to: why it failed, its transport, in what hosts differ, notes."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The words are those of NCCL's WARN calls at the tags v2.18.3-1 to v2.30.7-1, of 
 ProcessGroupNCCL and of its launcher; causes.yml has them as data.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ nccl-rdma-sharp-plugins (src/ib_plugin.c) writes the same. GIDs are there on Eth
 since 2.22.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

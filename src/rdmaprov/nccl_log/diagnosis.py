@@ -7,8 +7,6 @@ a firewall drops TCP, and of two slow ranks one may only be the partner of the o
 differs between ranks is a note: sites set some of it on purpose.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ carry them: src/diagnostics/{p2p,ib_write_bw}.cc and src/ras/diagnostics*.cc. Th
 standard output, not in NCCL's log. `diagnosis` says what follows from them.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What lines of an NCCL log say, as values."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 # Named tuples, not dataclasses: each of the millions of lines of a large job becomes one.

@@ -4,8 +4,6 @@ A rank that lost another one, or waited for it, is a victim: where a cause is kn
 The rank that did not join, or that ended without a word, is named beside it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Where the transports of a job differ from the expected ones."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby

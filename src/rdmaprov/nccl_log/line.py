@@ -7,8 +7,6 @@ by version. What comes before NCCL's prefix (`[rank3]:`, `12: `, `[1,4]<stdout>:
 matter.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import lru_cache

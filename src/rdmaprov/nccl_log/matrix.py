@@ -1,7 +1,5 @@
 """What NCCL's logs say of a job: each rank's channels, and what is missing from them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

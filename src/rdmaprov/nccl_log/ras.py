@@ -5,8 +5,6 @@ src/ras/client_support.cc). This reads its text, which every version has. Ranks 
 communicator, not of a job, so each comes with its process, node and GPU.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

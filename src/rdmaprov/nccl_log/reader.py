@@ -1,7 +1,5 @@
 """NCCL's log files, read line by line in bounded memory, and the matrix that they add up to."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Iterator

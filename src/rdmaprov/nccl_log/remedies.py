@@ -1,7 +1,5 @@
 """Likely causes, from what NCCL itself wrote."""
 
-from __future__ import annotations
-
 from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
 from rdmaprov.words import some
 

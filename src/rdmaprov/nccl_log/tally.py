@@ -1,7 +1,5 @@
 """Lines of NCCL logs, added up: as much memory as the job has channels, however long the log."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ it cannot initialize CollNet, and uses rings (github.com/NVIDIA/nccl, src/transp
 ncclTransportCollNetCheck). So a channel alone is no evidence.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

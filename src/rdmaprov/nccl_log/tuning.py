@@ -5,8 +5,6 @@ src/enqueue.cc at v2.20.3-1 to v2.30.7-1): one for each collective, without the 
 Up to 2.23 algorithm and protocol are numbers (src/include/plugin/nccl_tuner.h).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

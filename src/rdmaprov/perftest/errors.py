@@ -1,7 +1,5 @@
 """The words of a test that gave no number: `PathResult.error` is one of them."""
 
-from __future__ import annotations
-
 NO_PERFTEST = "no-perftest"
 NO_DEVICE = "no-device"
 NO_GPU_MEMORY = "no-gpu-memory"

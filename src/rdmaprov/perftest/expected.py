@@ -5,8 +5,6 @@ GRH, BTH, RETH, ICRC, VCRC) and annex A17 (RoCE v2: UDP over IP in place of LRH 
 (preamble and start 8 B, gap 12 B, header 14 B, FCS 4 B) and 802.1Q (tag 4 B).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

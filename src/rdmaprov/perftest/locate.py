@@ -4,8 +4,6 @@ A fault is located in three steps of measuring at any number of nodes: the match
 in which what they show is tested again. What is seen in all three is sure.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

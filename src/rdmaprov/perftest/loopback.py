@@ -6,8 +6,6 @@ alone (Hostping, NSDI 2023, finds bottlenecks inside of hosts by it). Inside the
 to about the rate of the port: a ConnectX-5 of 100 Gb/s reached 105 (spdk/spdk#2741).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

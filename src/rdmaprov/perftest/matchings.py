@@ -1,7 +1,5 @@
 """Which paths are tested at once: on each rail, all nodes in disjoint pairs, both ways together."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What paths reached, each against good ones of its kind."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """A test of one path over RDMA, and what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

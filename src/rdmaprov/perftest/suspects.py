@@ -4,8 +4,6 @@ The broadest part that explains its paths comes first, and takes them with it: t
 bad sender are its victims, and what is left of their paths is good.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What is at fault, in words and with how sure that is."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence

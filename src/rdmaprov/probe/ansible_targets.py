@@ -1,7 +1,5 @@
 """How nodes are reached, from the variables and settings that Ansible itself would use."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

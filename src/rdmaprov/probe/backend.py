@@ -1,7 +1,5 @@
 """testinfra's hosts over the probe."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from testinfra.backend.base import BaseBackend, CommandResult

@@ -1,7 +1,5 @@
 """Many commands that one node is asked at once, and their answers."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One connection to one node: ssh, the agent at its other end, and requests in flight."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import secrets

@@ -1,7 +1,5 @@
 """Why nothing is known of a node."""
 
-from __future__ import annotations
-
 from rdmaprov.errors import UnreachableError
 
 

@@ -1,7 +1,5 @@
 """A fleet's nodes, reached over rdmaprov's own connections."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

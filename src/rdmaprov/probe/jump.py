@@ -1,7 +1,5 @@
 """ssh's own view of a way to a node: its settings, and the jump host in them."""
 
-from __future__ import annotations
-
 import subprocess
 from functools import lru_cache
 from pathlib import PurePath

@@ -1,7 +1,5 @@
 """Which commands to fetch ahead, from those that were asked for so far."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

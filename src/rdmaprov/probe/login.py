@@ -8,8 +8,6 @@ directory of one run: how many logins may be under way at a time (see Window), a
 are kept, of which MOST stay. Imports little: it starts for each of Ansible's commands.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sys

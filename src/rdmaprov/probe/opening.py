@@ -1,7 +1,5 @@
 """How many connections are being opened at a time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from types import TracebackType

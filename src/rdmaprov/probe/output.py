@@ -1,7 +1,5 @@
 """What comes from a node's connection: its mark, then the agent's answers."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Container

@@ -1,7 +1,5 @@
 """The one wait more that a node gets which is silent at a limit."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All nodes, asked side by side; see docs/decisions/validate.md."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import threading

@@ -3,8 +3,6 @@
 Ansible's failures have the same text of sudo's somewhere inside.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

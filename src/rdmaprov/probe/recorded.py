@@ -1,7 +1,5 @@
 """What a node answered, kept; and a node that answers from that alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Protocol
 

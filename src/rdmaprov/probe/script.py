@@ -1,7 +1,5 @@
 """Programs for nodes: one source file, with the modules of rdmaprov.node that it imports inside."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """One node over the length of a run: its connection, and what it was asked."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence

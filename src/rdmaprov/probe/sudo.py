@@ -1,7 +1,5 @@
 """sudo's password, given when sudo asks for it and at no other time."""
 
-from __future__ import annotations
-
 # In a target's command line; each connection puts in what nothing else can print.
 PROMPT = "rdmaprov-prompt"
 

@@ -1,7 +1,5 @@
 """A node to connect to: the commands that start a shell and Python there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass, field

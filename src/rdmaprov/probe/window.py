@@ -3,8 +3,6 @@
 That is MaxStartups, by default 10:30:100; behind a jump host all nodes share one [sshd_config(5)].
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """When a series of measurements changed: at which points another level begins."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

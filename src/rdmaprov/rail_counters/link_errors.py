@@ -5,8 +5,6 @@ rate of 10^-15 gives about 1,000 errors in a healthy fleet. So errors are judged
 the links' standards allow, and only what no rate allows is a finding at the first event.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -4,8 +4,6 @@ A sender learns from NAKs and timeouts that packets were lost, not where. A link
 directions makes its own node miss as many as all its peers together; a leaf makes its nodes do so.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

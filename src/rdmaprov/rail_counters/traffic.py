@@ -1,7 +1,5 @@
 """What the counters of rails show of an all-reduce, read before and after it."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

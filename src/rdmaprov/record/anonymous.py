@@ -5,8 +5,6 @@ a rail's address is still in its gateway's subnet, and a GUID or a link-local ad
 number of its MAC address. Names and serial numbers are numbered in the order in which they come.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import uuid

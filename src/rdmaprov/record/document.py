@@ -1,7 +1,5 @@
 """The file of a record: JSON, compressed or not, which is read as a stranger's."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """A record without secrets: passwords, keys and tokens, wherever a node's text has them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

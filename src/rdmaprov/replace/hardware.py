@@ -1,7 +1,5 @@
 """What a machine is made of, in words to compare; kept when it is returned to service."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ ssh itself is asked, with the site's own settings, so that jump hosts and ports 
 later. Strict checking ends such a connection before ssh sends who wants to log in.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

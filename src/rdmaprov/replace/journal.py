@@ -1,7 +1,5 @@
 """What was proven of each node, kept so that the same command goes on where it stopped."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket

@@ -6,8 +6,6 @@ command then goes on from there. The reason says which controller is at work, so
 operator's run does not begin beside it; what that one proved before, this one proves again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

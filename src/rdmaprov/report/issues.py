@@ -1,7 +1,5 @@
 """The findings of a page; equal ones of many nodes are one."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The content of a page, as plain values for the template."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """The page of `plan`, `apply` and `revert`."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of `subnet`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of `tune`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The heat map of bandwidth between nodes, with outliers marked."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

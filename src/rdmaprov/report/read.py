@@ -1,7 +1,5 @@
 """Find the runs in runs/ and read their results."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The tables of training: tokens kept by number of nodes, and where a step's time goes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write the page of a run beside its results.json."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The head of every verb's results.json; docs/results.schema.json defines all of it."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files that are there completely or not at all, and what to say of those that are not."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """Many nodes in few words: grouped by text, counted by state, names folded."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

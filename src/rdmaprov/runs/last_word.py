@@ -1,7 +1,5 @@
 """The last word of a site's runs about each node: a complete `validate` that passed, or less."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Text without the secrets of a site."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """results.json of a run, as any verb of any version wrote it: read once, for all who need it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The output of a run for its user."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """Judge the ports of rails against the plan: missing, extra, and slower than the site says."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 

@@ -4,8 +4,6 @@ No tool of infiniband-diags names the engine. Tables can contradict it, and can 
 a two-level fat tree those of minhop, updn and ftree may be equal.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

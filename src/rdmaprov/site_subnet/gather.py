@@ -1,7 +1,5 @@
 """Read a fabric from the first host that has access, once for each subnet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

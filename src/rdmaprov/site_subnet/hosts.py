@@ -1,7 +1,5 @@
 """The hosts that a fabric is read from: this machine, or nodes of the site over ssh."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Join the rails of a plan with the HCAs of subnets, by host and device."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Judge the subnets of a site: by the plan, and by what each of them shows alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The partition keys that each rail's port has, by smpquery: one call of it for each port."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

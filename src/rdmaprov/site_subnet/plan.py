@@ -1,7 +1,5 @@
 """What a site says of its InfiniBand subnet: each rail's port, and the switches above."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

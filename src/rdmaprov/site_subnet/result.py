@@ -1,7 +1,5 @@
 """The judged subnets of a site as data, for results.json."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

@@ -8,8 +8,6 @@ port beyond those of its front panel. Whether an aggregation manager uses it, no
 infiniband-diags tells; sharp_hello does, where it is installed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One call of a tool of infiniband-diags on a host, and what its end means."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import zlib

@@ -1,7 +1,5 @@
 """A model that is trained: its size, how it is spread over GPUs, and how long a step computes."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

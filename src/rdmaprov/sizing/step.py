@@ -1,7 +1,5 @@
 """What a training step needs of the rails, and which share of it waits for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

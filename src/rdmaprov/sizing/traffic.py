@@ -5,8 +5,6 @@ that for an all-reduce (NVIDIA/nccl-tests, doc/PERFORMANCE.md). NCCL's rings pas
 the rails of a node together send as much as one of its GPUs; the others send over NVLink.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A judged subnet as data, for --json and results.json; docs/subnet.md defines each key."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Judge the cabling without a plan: by what a regular fabric does everywhere else."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Judge the error counters of ports: by what they grew, by the traffic, or by their value."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
 

@@ -1,7 +1,5 @@
 """Judge the forwarding tables: what does not arrive, and what is uneven."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Ask a fabric with the tools of InfiniBand, and keep what they say as text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Credit loops: cycles of links that wait for each other's buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rdmaprov.subnet.fabric import TrunkHop

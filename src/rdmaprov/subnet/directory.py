@@ -1,7 +1,5 @@
 """Read a directory of texts that infiniband-diags printed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The fabric as a graph: switches by number, their links, their level, and the HCAs on them."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Judge a subnet: all that is wrong, all that is not verified, and the figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The load that flows put on each link, against what the topology allows."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An InfiniBand subnet: ports, links, forwarding tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple

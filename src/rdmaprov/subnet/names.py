@@ -1,7 +1,5 @@
 """Names of nodes and devices, from node descriptions."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """How the findings of a subnet are made, placed on a site, and named in results."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rdmaprov.finding.finding import Finding

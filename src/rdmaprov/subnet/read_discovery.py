@@ -1,7 +1,5 @@
 """Read ibnetdiscover: the report of ports (`-p`), and the topology without an option."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

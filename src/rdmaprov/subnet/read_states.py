@@ -1,7 +1,5 @@
 """Read iblinkinfo: the state of each port, in one line (`-l`) or in blocks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

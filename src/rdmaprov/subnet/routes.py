@@ -1,7 +1,5 @@
 """Follow the forwarding tables: where the packets to each HCA go, and where they get lost."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

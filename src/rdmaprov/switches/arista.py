@@ -4,8 +4,6 @@
 known; `show running-config all` writes it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

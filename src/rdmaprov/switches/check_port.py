@@ -1,7 +1,5 @@
 """What is wrong with one port, and what is not known of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Texts and keys: NVIDIA's Cumulus Linux documentation, "RDMA over Converged Ether
 "Quality of Service"; the JSON has the keys that the text shows.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What NVUE has configured: `nv config show -o json`, or the root of its API."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Judge switches: which ports are rails' ports, and what is wrong with them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields

@@ -1,7 +1,5 @@
 """What a switch says of itself; None stands for what its answers lack."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -5,8 +5,6 @@ SONiC adds it as openconfig-qos-ext. Queues and classes have names, of which onl
 compared with priorities.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

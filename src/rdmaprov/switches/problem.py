@@ -1,7 +1,5 @@
 """What is wrong with a port of a switch, not known of it, or worth a look."""
 
-from __future__ import annotations
-
 from rdmaprov.finding.finding import Finding
 from rdmaprov.switches.model import SwitchFact
 

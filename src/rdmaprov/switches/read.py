@@ -4,8 +4,6 @@ A system is known by what only it writes. An answer that fits two systems is rea
 so are the answers of a switch that are of two systems.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache

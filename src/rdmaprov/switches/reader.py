@@ -1,7 +1,5 @@
 """What each reader is: the commands to ask a switch of one system, and how answers are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The saved answers of switches: which file has what of which switch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Values that a switch wrote, checked: what does not fit is None, and so not known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ src/sonic-yang-models/doc/Configuration.md. References to a table's entry are it
 `[TABLE|name]` up to release 202012.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of text, whose columns a line of dashes marks, as SONiC and Cumulus Linux print them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

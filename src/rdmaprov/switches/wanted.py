@@ -1,7 +1,5 @@
 """What a switch should be set to: what a site says, or the usual settings of RoCE."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ ring, an unknown protocol simple; a line with another number of fields is left o
 itself (plugins/module_utils/nccl/tuner.py); a test holds that both say the same.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

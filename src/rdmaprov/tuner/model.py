@@ -1,7 +1,5 @@
 """What tuning compares, measures and concludes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -13,8 +13,6 @@ comparisons by ranking methods, 1945), and its bound follows from the averages o
 (J. Hodges and E. Lehmann, Estimates of location based on rank tests, 1963).
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ setting of a size is an algorithm, a protocol and a number of channels, which a 
 to some sizes only; to be measured, it is an environment variable for the time of one job.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

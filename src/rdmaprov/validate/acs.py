@@ -1,7 +1,5 @@
 """The verdict on ACS redirect of PCIe bridges, between a GPU and a NIC, another GPU or a drive."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from testinfra.host import Host

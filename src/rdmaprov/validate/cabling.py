@@ -1,7 +1,5 @@
 """Which switch each rail is on, compared with the plan and between nodes."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

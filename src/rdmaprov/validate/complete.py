@@ -1,7 +1,5 @@
 """Whether a run asked everything that the suite asks, node by node: half a validate is none."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """xdist: all items of a node go to one worker."""
 
-from __future__ import annotations
-
 from xdist.scheduler import LoadScopeScheduling
 
 from rdmaprov.validate.items import node_in

@@ -4,8 +4,6 @@ A plugin of its own: of fixtures with the same name the one that is registered l
 testinfra has a `host` too.
 """
 
-from __future__ import annotations
-
 import pytest
 from testinfra.host import Host
 

@@ -1,7 +1,5 @@
 """The nodes' testinfra hosts, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 

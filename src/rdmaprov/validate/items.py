@@ -4,8 +4,6 @@ Tests whose arguments are nodes and hosts alone are checks. Tests with fixtures 
 kind stay pytest's own functions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 pytest's own writer keeps all of it in memory, and a large fleet has half a million checks.
 """
 
-from __future__ import annotations
-
 import io
 import socket
 import tempfile

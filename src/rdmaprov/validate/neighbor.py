@@ -1,7 +1,5 @@
 """The neighbour of each of a rail's ports, or the reason why nothing is verified of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar

@@ -1,7 +1,5 @@
 """The plugin's options, and the nodes that they select."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

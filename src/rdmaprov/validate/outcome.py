@@ -1,7 +1,5 @@
 """What a check found: passed, failed, skipped, or unknown, which pytest calls an error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A run of plain `pytest validate/`: it keeps the results that `rdmaprov validate` keeps."""
 
-from __future__ import annotations
-
 import contextlib
 from datetime import UTC, datetime
 from pathlib import Path

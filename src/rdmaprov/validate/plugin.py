@@ -9,8 +9,6 @@ What nobody needs any more is given back: a check once it ran, its report once e
 it. pytest keeps both.
 """
 
-from __future__ import annotations
-
 import gc
 import inspect
 from collections.abc import Callable, Generator

@@ -4,8 +4,6 @@ On a terminal, a line with counts replaces pytest's dots. A pipe gets no moving 
 keep pytest's own output.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Collection, Iterator

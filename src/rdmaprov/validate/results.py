@@ -1,7 +1,5 @@
 """What a run of the suite found, as text and as data."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping

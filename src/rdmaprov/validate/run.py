@@ -1,7 +1,5 @@
 """One run of the suite on a site, kept in a run's directory."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import io

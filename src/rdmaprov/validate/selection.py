@@ -1,7 +1,5 @@
 """Which nodes are judged, and over what."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import socket

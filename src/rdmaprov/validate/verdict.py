@@ -1,7 +1,5 @@
 """The verdict on one setting of a node: passed, or one line that says what is wrong and the fix."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

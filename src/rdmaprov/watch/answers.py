@@ -1,7 +1,5 @@
 """What a node answers while it is watched, checked: names of counters, and how much they grew."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

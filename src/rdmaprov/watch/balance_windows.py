@@ -1,7 +1,5 @@
 """Whether the rails of a node carry alike, window by window."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

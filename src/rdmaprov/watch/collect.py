@@ -1,7 +1,5 @@
 """Ask all nodes each second, over one connection each, until the time is up or a signal comes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

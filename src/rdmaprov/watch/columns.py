@@ -1,7 +1,5 @@
 """What each counter says of a rail."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 

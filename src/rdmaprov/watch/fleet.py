@@ -1,7 +1,5 @@
 """All nodes that are watched, and how a finding names them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """All verdicts of a watch, so that one cause is accused once and a victim never."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Links that were lost, wrong symbols, and packets that were lost."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """One node while it is watched: its answers, added up; gaps, reboots and counters set back."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import deque

@@ -1,7 +1,5 @@
 """Who pauses a switch, where it is congested, and who suffers from either without a part in it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """One rail while it is watched: its sums, and for how long it was in which state."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum

@@ -1,7 +1,5 @@
 """The result of a watch: its exit code, its JSON and its lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

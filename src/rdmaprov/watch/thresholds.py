@@ -1,7 +1,5 @@
 """From where on what a rail counts is a verdict; each with its source, or why we chose it."""
 
-from __future__ import annotations
-
 # The part of received packets that is marked. A queue that stands at Kmax marks 1 % in the paper
 # of DCQCN (Zhu and others, SIGCOMM 2015, figure 14: Pmax), and all beyond it, so a second with more
 # is one in which a queue stood. Marks below it are how DCQCN works.

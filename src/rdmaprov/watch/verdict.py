@@ -1,7 +1,5 @@
 """How the findings of a watch are named, printed and kept."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

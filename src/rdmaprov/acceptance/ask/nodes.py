@@ -1,7 +1,5 @@
 """The nodes of an acceptance: what runs there, asked side by side over one connection each."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping

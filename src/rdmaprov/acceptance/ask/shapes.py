@@ -1,7 +1,5 @@
 """What the programs on a node answer to accept: their documents' shapes."""
 
-from __future__ import annotations
-
 from rdmaprov.boundary import (
     RIGHT,
     WHY,

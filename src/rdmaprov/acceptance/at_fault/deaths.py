@@ -4,8 +4,6 @@ torch's watchdog ends a rank that saw a network error, or waited too long, by SI
 (ProcessGroupNCCL.cpp, "we are taking the entire process down"); that rank is a victim.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Collection

@@ -6,8 +6,6 @@ what its neighbors then see of it says nothing about the network: reports about 
 another one before are left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping

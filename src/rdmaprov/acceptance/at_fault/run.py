@@ -1,7 +1,5 @@
 """What is at fault when a run failed, from the reports of its ranks and supervisors."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Of a job that hangs, NCCL's RAS names the ranks that do not answer it, and those that lag.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Which rank makes values wrong, from what ranks saw of results and of each other's values."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The floor of a run over NCCL: its fabric, what a node reaches alone, and NCCL's own choice."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 

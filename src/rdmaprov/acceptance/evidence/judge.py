@@ -1,7 +1,5 @@
 """What a run over NCCL must show beside its numbers: the transport, the counters, the floor."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace

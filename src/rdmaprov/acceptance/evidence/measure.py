@@ -1,7 +1,5 @@
 """Numbers of a run: bandwidth by size, latency between nodes, and stragglers."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

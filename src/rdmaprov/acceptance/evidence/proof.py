@@ -5,8 +5,6 @@ all its types were checked and how long the collective took; and a task and a ru
 their end.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator

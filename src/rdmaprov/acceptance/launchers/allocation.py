@@ -1,7 +1,5 @@
 """Nodes that Slurm gives for an acceptance: made here and given back, or those of a user's job."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence

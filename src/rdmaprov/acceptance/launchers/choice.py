@@ -1,7 +1,5 @@
 """Which launcher a site, or the command line, asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

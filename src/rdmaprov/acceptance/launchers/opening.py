@@ -1,7 +1,5 @@
 """The nodes of an acceptance, by the launcher that was chosen: ssh, Slurm, a site's own command."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 

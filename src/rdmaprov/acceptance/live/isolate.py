@@ -1,7 +1,5 @@
 """What is at fault among real nodes: pairs and groups measure side by side and are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

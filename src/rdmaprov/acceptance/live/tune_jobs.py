@@ -1,7 +1,5 @@
 """Jobs that measure settings of NCCL: one for each setting, all nodes together, every size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Which rail of which node loses packets, is slow, or did not carry the data."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The PCI paths of rails and GPUs, as node/path_reader.py reads them."""
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

@@ -1,7 +1,5 @@
 """Tests of single paths by perftest, on the nodes' own connections."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Which paths between nodes are tested, and how."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ On each node, the supervisor starts node/path_runner.py and ends it with all tha
 the session, at the time limit, or when the controller is gone.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

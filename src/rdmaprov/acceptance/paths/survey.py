@@ -1,7 +1,5 @@
 """What nodes say of their perftest, their rails and the way to them, before paths are tested."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

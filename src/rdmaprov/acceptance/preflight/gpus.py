@@ -1,7 +1,5 @@
 """Whether the GPUs of nodes are all there, whole and free; and whether they stayed free."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

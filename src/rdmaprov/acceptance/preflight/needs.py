@@ -1,7 +1,5 @@
 """What nodes need before anything runs on them: what is missing is named, and is no hang later."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether nodes answer each other, by each rail and for the rendezvous."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

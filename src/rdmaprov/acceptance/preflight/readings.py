@@ -7,8 +7,6 @@ node cannot even send, or where ARP, which RoCE needs too, gets no answer. A con
 refused was answered, but not always by the right node: the neighbor table names who it was.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What ranks and supervisors print, checked line by line: known kinds, keys, ranges and lengths."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

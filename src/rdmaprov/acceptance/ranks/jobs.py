@@ -1,7 +1,5 @@
 """Jobs for a fleet: what is proven together, on which rails, with which sizes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

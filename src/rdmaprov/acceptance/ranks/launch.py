@@ -1,7 +1,5 @@
 """Jobs on nodes: started, watched and ended, over the connections that are open anyway."""
 
-from __future__ import annotations
-
 import base64
 import re
 import secrets

@@ -1,7 +1,5 @@
 """NCCL's logs of a run, as the nodes packed them: kept as files, and read once."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Callable, Iterator

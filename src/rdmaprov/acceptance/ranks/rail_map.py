@@ -1,7 +1,5 @@
 """Which rail of which node an address, a GID or an HCA belongs to, and which leaf a node is on."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What a node's supervisor is asked to start: the agent, its plan, and the sampler of its rails."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

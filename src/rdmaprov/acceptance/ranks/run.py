@@ -1,7 +1,5 @@
 """What is known of a job that runs on nodes: what each node answered, what the ranks reported."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping

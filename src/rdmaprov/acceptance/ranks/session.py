@@ -1,7 +1,5 @@
 """Ranks that are alive: they get tasks over the open connections, and report."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """What the ranks of a run said, sorted once: a large fleet says hundreds of thousands of things."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """When a rail of a node lost its link, stopped, carried too little, or paused its switch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

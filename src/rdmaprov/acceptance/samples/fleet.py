@@ -1,7 +1,5 @@
 """The samples of all nodes, laid over each other in time, and what results.json has of them."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What keeps a training step from its prediction: a device, a process, its data, NVLink."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 

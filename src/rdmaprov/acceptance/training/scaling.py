@@ -1,7 +1,5 @@
 """How a step scales with the number of nodes, by medians, and where that falls off."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What ranks measured in the stage `training`: rates of devices, times of steps and messages."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

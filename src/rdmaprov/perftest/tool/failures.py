@@ -1,7 +1,5 @@
 """Why perftest gave no number, by what it says; the texts are those of its source, 4.5 to 26.04."""
 
-from __future__ import annotations
-
 import re
 
 from rdmaprov.perftest import errors

@@ -3,8 +3,6 @@
 Sources: its `--help` and `usage()` in perftest_parameters.c, 4.5 to 26.04.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ Its `MB/sec` is 2^20 bytes a second in every version (perftest_parameters.c, `fo
 no unit, and up to 23.10 neither quotes nor right commas; since 24.01.0-0.38 it is JSON.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
