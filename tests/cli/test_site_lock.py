@@ -113,7 +113,7 @@ def test_directory_is_held_whatever_its_name_and_access_and_no_other(held, tmp_p
 
 def test_verbs_that_only_read_need_no_lock(held):
     with held.applying():
-        assert held.run("check", "site") == (ExitCode.OK, "")
+        assert held.run("check", "site") == (ExitCode.OK, "site: 1 node, 0 problems\n")
         second = held.start("plan", "site")
         with held.turning_away():
             pass  # it has come to the node
