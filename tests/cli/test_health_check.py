@@ -68,9 +68,13 @@ def nodes(slurm, left):
     """Return the cluster and the directory of each node; all are valid and idle."""
     cluster, place = slurm
     roots = [place / name for name in NAMES]
-    for root in roots:
-        shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(left, root)
+    for root in roots:  # a check that is under way would drain the node of half a directory
+        new, old = root.with_suffix(".new"), root.with_suffix(".old")
+        shutil.copytree(left, new)
+        if root.exists():
+            root.rename(old)
+        new.rename(root)
+        shutil.rmtree(old, ignore_errors=True)
     cluster.ask("scontrol", "update", f"nodename={','.join(NAMES)}", "state=resume")
     cluster.ask("scontrol", "reconfigure")  # a node that was resumed is asked at once
     assert until(lambda: reasons(cluster) == sorted(map(idle, NAMES))), reasons(cluster)
