@@ -198,14 +198,15 @@ def note_links(machine: Machine, before: dict[str, int]) -> None:
     Drivers take links down for settings (PFC, MTU, rings), which is no fault of a cable. At a
     boot the counters begin anew, and so does the note.
     """
-    boot = machine.value("/proc/sys/kernel/random/boot_id")
-    if not before or not boot:
+    boot = machine.value("/proc/sys/kernel/random/boot_id") if before else None
+    if not boot:
         return
     try:
         known = json.loads(machine.read(LINK_NOTE) or "{}")
     except ValueError:
         known = {}
-    own = known["changes"] if isinstance(known, dict) and known.get("boot_id") == boot else {}
+    is_ours = isinstance(known, dict) and known.get("boot_id") == boot
+    own = known.get("changes", {}) if is_ours else {}
     after = link_changes(machine)
     for netdev in before.keys() & after.keys():
         if after[netdev] > before[netdev]:
@@ -221,14 +222,13 @@ def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
     Raises:
         NodeError: as the steps do, and if a setting is not in effect after it was set.
     """
-    before = link_changes(plan.machine)
+    before = link_changes(plan.machine) if plan.steps else {}
     try:
         for step in plan.steps:
             make(plan.machine, step)
         after = again()
     finally:
-        if plan.steps:
-            note_links(plan.machine, before)
+        note_links(plan.machine, before)
     if after.steps:
         raise NodeError("set, but not in effect: " + changes_text(after.changes()))
     return after
