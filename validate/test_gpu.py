@@ -285,8 +285,8 @@ def _judge(host: Host, node: Node, check: str, look: str, variable: str = "") ->
         if stated and seen:
             wanted = f"{stated:.2f} W" if seen != f"{stated:.2f} W" else ""
         if wanted:
-            look = look.replace("-i GPU", f"-i {address}")
-            setting = Setting(node, address, name, variable, gpu.QUERY, look=look, kind=kind)
+            its = look.replace("-i GPU", f"-i {address}")
+            setting = Setting(node, address, name, variable, gpu.QUERY, look=its, kind=kind)
             setting.reject(seen, wanted)
         if wanted is None:
             unknown += f"{address}: {gpu.QUERY} shows {shown(seen or '')!r} as {name}; "
