@@ -16,7 +16,7 @@ from tests.madeup.training_faults import hot_gpu
 from rdmaprov.acceptance.ranks.plan import GateJob, Task
 
 # By model: TFLOP/s in bf16 and fp8, GB/s of memory and of copies. H100: a run on one
-# (docs/supported.md), fp8 there; A100: 312 TFLOP/s and 2,039 GB/s on paper, PCIe 4.0.
+# (docs/one-gpu.md), fp8 there; A100: 312 TFLOP/s and 2,039 GB/s on paper, PCIe 4.0.
 _MODELS = {
     "NVIDIA H100 80GB HBM3": (680.0, 1197.0, 3029.0, 52.0),
     "NVIDIA A100-SXM4-80GB": (255.0, 0.0, 1750.0, 24.0),

@@ -28,7 +28,7 @@ _PING_US, _SPINE_US = 9.0, 1.5
 _FLAP_US = 3e6
 _CONNECT_S = 2.0  # for a communicator: nccl#1156 has 150 s at thousands of GPUs
 _CONNECT_RANK_S = 0.01
-_GPU_S = 34.0  # the stage gpu without torch's start, on an H200 (docs/supported.md)
+_GPU_S = 34.0  # the stage gpu without torch's start, on an H200 (docs/one-gpu.md)
 
 
 @dataclass

@@ -24,10 +24,10 @@ NVLINK = {"ring": "RING", "tree": "TREE", "nvlstree": "NVLS_TREE", "sharp": "COL
 # --- published measurements ------------------------------------------------------------------
 
 
-def judged(item):
-    """Return what the gate finds on the fleet of a published measurement."""
-    fabric, size = item.fabric, item.size_bytes
-    site = gate_site(
+def site_of(item):
+    """Return the site of a published measurement."""
+    fabric = item.fabric
+    return gate_site(
         fabric.nodes,
         fabric.gpus_per_node,
         item.row.get("gpu", ""),
@@ -35,6 +35,12 @@ def judged(item):
         rails=fabric.rails,
         gbps=fabric.link_gbps,
     )
+
+
+def judged(item):
+    """Return what the gate finds on the fleet of a published measurement."""
+    fabric, size = item.fabric, item.size_bytes
+    site = site_of(item)
     said = NVLINK[item.algorithm] if item.algorithm != "auto" else ""
     return floor_of(site, swept(fabric.nodes, fabric.gpus_per_node, item.busbw, size, said))[1]
 
@@ -63,14 +69,7 @@ OTHERS = [each for each in published.measurements() if each.row.get("collective"
 def others(item):
     """Return findings and notes on another collective of a published fleet."""
     fabric = item.fabric
-    site = gate_site(
-        fabric.nodes,
-        fabric.gpus_per_node,
-        item.row.get("gpu", ""),
-        fabric.nvlink_nodes,
-        rails=fabric.rails,
-        gbps=fabric.link_gbps,
-    )
+    site = site_of(item)
     name = {"alltoall": "all_to_all"}.get(fabric.collective, fabric.collective)
     size = max(GIB, item.size_bytes)
     ran = swept(fabric.nodes, fabric.gpus_per_node, item.busbw, size, collective=name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from .group import RankGroup
 from .nvml import UNKNOWN, GpuSensors
 
-# At the power cap, the rate of the first second is another one (docs/supported.md, "On one H200").
+# At the power cap, the rate of the first second is another one (docs/one-gpu.md).
 _WARM_UP_S = 1.0
 _SPAN_S = 1.0
 _CHUNK_S = 0.02  # products that are launched at once: sensors are read while they run

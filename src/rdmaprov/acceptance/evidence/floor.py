@@ -8,6 +8,7 @@ from rdmaprov.acceptance.evidence.measure import SweepRow
 from rdmaprov.acceptance.paths.pci import with_slots
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.bandwidth import floor, floor_model
 from rdmaprov.bandwidth.ceiling import ALGORITHMS
@@ -21,10 +22,10 @@ from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
 # The floor is of messages that fill the links: nccl-tests' own reports are of these.
 MIN_FLOOR_BYTES = 1 << 30
 _FUNCTIONS = {"all_reduce": "AllReduce"}
-_OTHERS = {name: name for name in ("all_gather", "reduce_scatter")} | {"all_to_all": "alltoall"}
+_OTHERS = {name: {"all_to_all": "alltoall"}.get(name, name) for name in jobs.OTHERS}
 # Of its floor: one bad path of thousands holds an all-to-all at a tenth; crowded spines lower it by
 # less. Our choice.
-_FAR_BELOW = 0.7
+FAR_BELOW = 0.7
 # CollNet is SHARP in the switches; what else is no algorithm of the floor's is not known to it.
 _COLLNET = {"collnetdirect": "sharp", "collnetchain": "sharp"}
 
@@ -80,7 +81,7 @@ def judge_others(
             continue
         if judgement.verdict is not floor_model.FloorVerdict.SLOW:
             continue
-        if row.busbw_gb_s >= _FAR_BELOW * judgement.floor.floor_gb_s:
+        if row.busbw_gb_s >= FAR_BELOW * judgement.floor.floor_gb_s:
             notes.append(judgement.sentence)
             continue
         values: dict[str, float | str] = {"gb_s": row.busbw_gb_s, "collective": name}

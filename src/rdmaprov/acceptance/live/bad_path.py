@@ -9,28 +9,29 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from rdmaprov.acceptance.evidence.floor import FAR_BELOW
 from rdmaprov.acceptance.live.isolate import rail_of
 from rdmaprov.acceptance.live.ranks import Group, LiveRanks
 from rdmaprov.isolation.model import FaultyPart
 
-# Of the same nodes' other rails. Crowded spines lower all rails alike; a path with a fault lowers
-# its own. Our choice, as that of a whole all-to-all (evidence.floor).
-_BAD_SHARE = 0.7
 # By the number of the GPU: its groups that are slow.
 Slow = Mapping[int, set[Group]]
-Measure = Callable[[Sequence[Group]], Slow]
 
 
 def find_bad_paths(live: LiveRanks) -> list[FaultyPart]:
     """Return the pairs of nodes whose path on one rail is bad, one for each rail at most."""
 
     def slow_among(groups: Sequence[Group]) -> Slow:
-        return slow_rails(live.all_to_all(groups))
+        return slow_rails(live.measure_gpus(groups, "all_to_all"))
 
     names = tuple(node.name for node in live.site.nodes if node.name not in live.lost)
     found = []
     for local, slow in slow_among([names]).items():
-        if slow and (pair := narrow(names, lambda groups, at=local: slow_among(groups)[at])):  # type: ignore[misc]
+
+        def slow_on_rail(groups: Sequence[Group], local: int = local) -> set[Group]:
+            return slow_among(groups)[local]
+
+        if slow and (pair := narrow(names, slow_on_rail)):
             why = (
                 f"all-to-alls are slow on GPU {local}'s rail whenever both are in one, and not else"
             )
@@ -43,6 +44,8 @@ def find_bad_paths(live: LiveRanks) -> list[FaultyPart]:
 def slow_rails(rates: Mapping[tuple[Group, int], float]) -> Slow:
     """Return the groups that are slow, by GPU: each beside the same nodes' other rails.
 
+    Crowded spines lower all rails alike; a path with a fault lowers its own.
+
     Args:
         rates: GB/s, by group of nodes and number of the GPU.
     """
@@ -53,7 +56,7 @@ def slow_rails(rates: Mapping[tuple[Group, int], float]) -> Slow:
     }
     locals_ = sorted({local for _, local in rates})
     return {
-        at: {g for g in groups if rates.get((g, at), usual[g]) < _BAD_SHARE * usual[g]}
+        at: {g for g in groups if rates.get((g, at), usual[g]) < FAR_BELOW * usual[g]}
         for at in locals_
     }
 

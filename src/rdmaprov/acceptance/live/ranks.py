@@ -97,10 +97,6 @@ class LiveRanks:
 
         return self._perform(ranks, task, _sweeps, {})
 
-    def all_to_all(self, groups: Sequence[Group]) -> dict[tuple[Group, int], float]:
-        """Return what groups reach in an all-to-all, as `measure_gpus` does in an all-reduce."""
-        return self.measure_gpus(groups, "all_to_all")
-
     def measure_gpus(
         self, groups: Sequence[Group], collective: str = "all_reduce"
     ) -> dict[tuple[Group, int], float]:

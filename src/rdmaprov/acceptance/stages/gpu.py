@@ -6,7 +6,7 @@ A GPU is judged by those of its model in the fleet, and a fleet by what its mode
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,15 +29,15 @@ from rdmaprov.words import quantity, some
 
 # Matrices of this side fill a GPU; with them and copies of 1 GiB, a GPU needs 3 GiB. Seconds of
 # bf16, of fp8, and of each copy: with torch's start, a node needs less than a minute.
-WORK = {
+WORK: dict[str, dict[str, Any]] = {
     "nccl": {"size": 8192, "bytes": 1 << 30, "seconds": (20.0, 3.0, 2.0)},
     "gloo": {"size": 256, "bytes": 1 << 20, "seconds": (1.0, 0.1, 0.1)},
 }
 _ROOM = 5  # of these copies must fit into the free memory
-# The rate of the first seconds is another one: docs/supported.md, "On one H200".
+# The rate of the first seconds is another one: docs/one-gpu.md.
 _SETTLE = 2
 # Of its model's data sheet, what a healthy GPU makes: arithmetic 0.67 to 0.71 on H100 and H200
-# at the power cap (docs/supported.md), 0.54 on MI300X (AMD, Measuring Max-Achievable FLOPs); memory
+# at the power cap (docs/one-gpu.md), 0.54 on MI300X (AMD, Measuring Max-Achievable FLOPs); memory
 # 0.90. Below these, our choice, a whole fleet is slow.
 _LEAST_SHARE = 0.4
 _LEAST_MEMORY = 0.75
@@ -92,6 +92,11 @@ class MeasuredGpu:
         )
 
     @property
+    def is_shared(self) -> bool:
+        """Return whether another process computed on it, too."""
+        return bool(self.event["processes"] > 1)
+
+    @property
     def name(self) -> str:
         """Return what it is called in its node."""
         if not self.on_gpu:
@@ -137,10 +142,14 @@ _CLOCKS = (
 )
 _MEMORY = "On {node}, run: nvidia-smi -q -d CLOCK,ROW_REMAPPER,ECC; dmesg -T"
 _SLOT = "On {node}, run: lspci -vv (LnkSta of the GPU and of the ports above it); numactl -H"
+_BF16 = GpuRate("device.slow", "matrix multiplication", "TFLOP/s", _CLOCKS, lambda g: g.tflops)
+_IN_MEMORY = GpuRate(
+    "gpu.slow-memory", "memory copies", "GB/s", _MEMORY, lambda g: g.event["memory_gb_s"]
+)
 RATES = (
-    GpuRate("device.slow", "matrix multiplication", "TFLOP/s", _CLOCKS, lambda g: g.tflops),
+    _BF16,
     GpuRate("device.slow", "fp8", "TFLOP/s", _CLOCKS, lambda g: g.event["fp8_tflops"]),
-    GpuRate("gpu.slow-memory", "its memory", "GB/s", _MEMORY, lambda g: g.event["memory_gb_s"]),
+    _IN_MEMORY,
     *(
         GpuRate(
             "gpu.slow-link", f"copies {way} it", "GB/s", _SLOT, value, _BAD_LINK, same_place=True
@@ -156,13 +165,12 @@ RATES = (
 def run_gpu(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageReport:
     """Return what each GPU of each node does by itself."""
     report = StageReport("gpu")
-    work = dict(WORK[site.backend])
     if site.backend != "nccl":
         report.is_skipped, report.said = True, "no GPU takes part (backend gloo)"
         return report
-    free = preflight.free_bytes(site.facts)
-    while work["bytes"] * _ROOM > free and work["bytes"] > 1 << 20:  # type: ignore[operator]
-        work["bytes"] //= 2  # type: ignore[operator]
+    work, free = dict(WORK[site.backend]), preflight.free_bytes(site.facts)
+    while work["bytes"] * _ROOM > free and work["bytes"] > 1 << 20:
+        work["bytes"] //= 2
     runs = runner.run([jobs.gpu_job(site, node, work) for node in site.nodes], limit_s)
     judge(report, runs)
     return report
@@ -190,9 +198,8 @@ def judge(report: StageReport, runs: Sequence[JobRun]) -> None:
             Finding("gpu.unmeasured", what, remedy, nodes=tuple(silent), level="node", proven=False)
         )
     report.findings += _wrong(gpus)
-    shared = [gpu for gpu in gpus if gpu.event["processes"] > 1]
-    report.findings += _disturbed(shared)
-    _compare(report, [gpu for gpu in gpus if gpu not in shared])
+    report.findings += _disturbed([gpu for gpu in gpus if gpu.is_shared])
+    _compare(report, [gpu for gpu in gpus if not gpu.is_shared])
     report.detail = {"devices": [_as_data(gpu) for gpu in gpus]}
     report.said = _sentence(gpus, report)
 
@@ -210,7 +217,7 @@ def _hung(ran: JobRun) -> Iterator[Finding]:
             node, number = ran.job.node_of(event["rank"]), event["rank"] % ran.job.per_node
             what = f"GPU {number} did not end its own work within {event['limit_s']:.0f} s"
             remedy = f"On {node}, look for Xids: dmesg -T; reset the GPU or reboot"
-            yield Finding("gpu.hung", what, remedy, node, level="rank", part=f"GPU {number}")
+            yield Finding("gpu.hung", what, remedy, node, level="rank", part=_part(number))
 
 
 def _wrong(gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
@@ -219,13 +226,19 @@ def _wrong(gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
             said = some([f"{count} {name}" for name, count in bad.items()], 3)
             what = f"{gpu.name} computes wrong values: {said}, in {gpu.event['checked']} products"
             remedy = f"Replace it: its results are wrong without an error. On {gpu.node}: dmesg -T"
-            yield Finding(
-                "gpu.wrong", what, remedy, gpu.node, level="rank", part=_part(gpu), values=bad
-            )
+            yield _finding(gpu, "gpu.wrong", what, remedy, bad)
 
 
-def _part(gpu: MeasuredGpu) -> str:
-    return f"GPU {gpu.number}"
+def _part(number: int) -> str:
+    return f"GPU {number}"
+
+
+def _finding(
+    gpu: MeasuredGpu, kind: str, what: str, remedy: str, values: Mapping[str, float | str]
+) -> Finding:
+    """Return what is proven of one GPU."""
+    part = _part(gpu.number)
+    return Finding(kind, what, remedy, gpu.node, level="rank", part=part, values=values)
 
 
 def _disturbed(gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
@@ -233,7 +246,7 @@ def _disturbed(gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
         many = quantity(int(gpu.event["processes"]) - 1, "other process")
         what = f"{gpu.name} is not judged: {many} computed on it (NVML)"
         remedy = f"Drain {gpu.node}, then run rdmaprov accept again"
-        yield Finding("gpu.disturbed", what, remedy, gpu.node, proven=False, part=_part(gpu))
+        yield Finding("gpu.disturbed", what, remedy, gpu.node, proven=False, part=_part(gpu.number))
 
 
 def _compare(report: StageReport, gpus: Sequence[MeasuredGpu]) -> None:
@@ -281,15 +294,8 @@ def _slow_finding(rate: GpuRate, gpu: MeasuredGpu, usual: float) -> Finding:
     )
     extra = _link(gpu) if rate.same_place else gpu.state
     values: dict[str, float | str] = {"gpu": gpu.number, "seen": value, "usual": usual}
-    return Finding(
-        rate.kind,
-        what + (f" ({extra})" if extra else ""),
-        rate.remedy.format(node=gpu.node),
-        gpu.node,
-        level="rank",
-        part=_part(gpu),
-        values=values,
-    )
+    what += f" ({extra})" if extra else ""
+    return _finding(gpu, rate.kind, what, rate.remedy.format(node=gpu.node), values)
 
 
 def _link(gpu: MeasuredGpu) -> str:
@@ -315,9 +321,7 @@ def _became_slow(gpu: MeasuredGpu) -> Finding | None:
         f"{f' ({gpu.state})' if gpu.state else ''}"
     )
     values: dict[str, float | str] = {"gpu": gpu.number, "seen": after, "usual": before, "at_s": at}
-    remedy = _CLOCKS.format(node=gpu.node)
-    place = {"level": "rank", "part": _part(gpu), "values": values}
-    return Finding("device.slow", what, remedy, gpu.node, **place)  # type: ignore[arg-type]
+    return _finding(gpu, "device.slow", what, _CLOCKS.format(node=gpu.node), values)
 
 
 def _by_node(
@@ -327,8 +331,9 @@ def _by_node(
     per_node: dict[str, list[Finding]] = defaultdict(list)
     for (node, _), each in found.items():
         per_node[node].append(each)
+    count = Counter(gpu.node for gpu in gpus)
     for node, own in per_node.items():
-        many = sum(gpu.node == node for gpu in gpus)
+        many = count[node]
         if len(own) < many or many == 1 or len({each.kind for each in own}) > 1:
             yield from own
             continue
@@ -342,18 +347,16 @@ def _slow_model(name: str, gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
     nodes = tuple(dict.fromkeys(gpu.node for gpu in gpus))
     known = peaks(name) if gpus[0].on_gpu else None
     remedy = _CLOCKS.format(node=nodes[0])
-    for kind, what, unit, share, rates, peak in (
-        ("device.fleet-slow", "matrix multiplication", "TFLOP/s", _LEAST_SHARE, 0, 0),
-        ("gpu.slow-memory", "their memory", "GB/s", _LEAST_MEMORY, 2, 1),
-    ):
-        usual = statistics.median(RATES[rates].value(gpu) for gpu in gpus)
-        if known and usual < share * known[peak]:
+    judged = ((_BF16, "device.fleet-slow", _LEAST_SHARE), (_IN_MEMORY, "", _LEAST_MEMORY))
+    for (rate, kind, share), peak in zip(judged, known or (), strict=False):
+        usual = statistics.median(rate.value(gpu) for gpu in gpus)
+        if usual < share * peak:
             said = (
-                f"most {name} have {usual:.3g} {unit} of {what}, "
-                f"{format_percent(usual / known[peak])} of their data sheet's {known[peak]:g}; "
+                f"most {name} have {usual:.3g} {rate.unit} of {rate.what}, "
+                f"{format_percent(usual / peak)} of their data sheet's {peak:g}; "
                 f"at least {format_percent(share)} is expected"
             )
-            yield Finding(kind, said, remedy, nodes=nodes, level="fleet")
+            yield Finding(kind or rate.kind, said, remedy, nodes=nodes, level="fleet")
     held = [gpu for gpu in gpus if gpu.reasons]
     if 2 * len(held) > len(gpus) > 1:
         why = some(list(dict.fromkeys(name for gpu in held for name in gpu.reasons)), 4)
