@@ -175,7 +175,7 @@ def _jobs(
     if accept_at and isinstance(scheduler, Slurm):
         yield _job("accept", site, accept_at, words, vault)
     elif accept_at:
-        click.echo(f"accept: left out, as nobody keeps jobs off the nodes ({KIND} is not slurm)")
+        click.echo(f"accept: left out: without Slurm, jobs may run on the nodes ({KIND})")
 
 
 def _job(

@@ -1,4 +1,4 @@
-"""What a site's own health command found: its JSON is ours (docs/validate.md), or dcgmi's.
+"""What a site's own health command found: its JSON is ours (docs/health-command.md), or dcgmi's.
 
 Sources: `dcgmi diag -r 1 -j` of DCGM 3.1 and 4.2, `dcgmi health -c -j` (tests/fixtures/dcgmi).
 """

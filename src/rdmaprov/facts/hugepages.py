@@ -25,7 +25,7 @@ class Hugepages:
     """The pools of a node.
 
     Args:
-        numa_nodes: those with memory that the kernel itself uses, as that of a GPU is not.
+        numa_nodes: those with memory that the kernel itself uses; GPU memory does not count.
         pages: by page size in KiB and NUMA node, what the pool keeps; surplus pages left out.
         unit: by page size and NUMA node, what the unit takes at each boot; None without a unit.
         default_kib: the size of a plain hugepage.

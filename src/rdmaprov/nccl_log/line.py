@@ -261,7 +261,7 @@ def _parse_devices(listed: bytes) -> Iterator[Device]:
         if not ports or (merged and not closed):
             return
         # Data Direct, the function of ConnectX-8 beside a GPU, is no RDMA device of its own: NCCL
-        # lists it as that of the NIC with a suffix.
+        # lists it by the name of the NIC's device and a suffix.
         names = tuple(name.decode(errors="replace").removesuffix("_dma") for name, _ in ports)
         yield Device(names, frozenset(layer.decode() for _, layer in ports))
 

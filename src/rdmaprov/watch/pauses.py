@@ -144,7 +144,7 @@ def victims(
             f"{shared}{duration(seconds)} (ethtool -S: rx_prioN_pause_duration), and what it sends "
             f"is not marked: not its own fault{_because(own)}"
         )
-        remedy = "Mend that first" if own else _SWITCH if are_marks else _NO_ECN
+        remedy = "Repair that first" if own else _SWITCH if are_marks else _NO_ECN
         nodes = tuple(node for node, _ in places)
         values = {"share": _paused_share(fleet, worst), "paused_s": seconds}
         yield fleet.finding("traffic.held", what, remedy, rail=number, nodes=nodes, values=values)

@@ -60,7 +60,7 @@ def job_map(job: GateJob) -> RailMap:
 def site_map(nodes: Sequence[Node], facts: Mapping[str, Document]) -> RailMap:
     """Return where everything is, from the site and the preflight.
 
-    An address that two nodes have, such as that of a bridge, is nobody's.
+    An address that two nodes have, as two bridges can, names neither.
     """
     owners: dict[str, set[Place]] = {}
     hcas: dict[tuple[str, str], int] = {}
