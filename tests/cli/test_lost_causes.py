@@ -69,12 +69,12 @@ def pyenv_shim(place):
 
 
 CAUSES = {
-    no_name: "its name does not resolve. Set ansible_host for n1",
+    no_name: "its name does not resolve. Set its ansible_host",
     refused_key: "ssh rejects the user or the key. Check ansible_user and",
     unknown_host_key: "its host key is unknown. Connect once by hand and compare the key",
     refused_connection: "ssh: connection refused. Is sshd running there? Try: ssh",
     no_sudo: "sudo is not installed. Install it on the node, or log in as root",
-    no_python: "python3 was not found. Set ansible_python_interpreter for n1",
+    no_python: "python3 was not found. Set its ansible_python_interpreter",
     pyenv_shim: "python3.11 is a shim of pyenv, which has no such version set. Set ansible_python",
 }
 

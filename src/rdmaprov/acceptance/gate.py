@@ -73,7 +73,7 @@ class Gate:
         if len(names) < 2:
             raise UsageError(
                 f"{', '.join(names)}: accept needs two nodes or more",
-                "Select two nodes or more with --limit",
+                "What is measured is between nodes: add one that is known to be good to --limit",
             )
         result = GateResult(names)
         try:

@@ -213,7 +213,7 @@ def _lost(
     said = "\n".join(str(result.get(key) or "") for key in ("msg", *_ERRORS))
     target = find(node) if by_ssh else None
     by_shell = "module_stderr" in result or "The module interpreter" in said
-    return lost_reason(said, node, target, by_ssh=by_ssh, by_shell=by_shell)
+    return lost_reason(said, target, by_ssh=by_ssh, by_shell=by_shell)
 
 
 def _message(result: Mapping[str, Any], survey: Survey | None) -> str:

@@ -242,6 +242,9 @@ def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -
     if fabric.collective != "all_reduce":
         return ()
     tree, ring = (algorithm_gb_s(fabric, name) for name in ("tree", "ring"))
+    if measured_gb_s > floor.most_gb_s:
+        most = format_percent(_NOISE - 1)
+        notes.append(f"Up to {most} more than the links carry counts as the measurement's error.")
     if len(floor.candidates) > 1:
         notes.append(
             "The algorithm is not known, so the floor is the least of "

@@ -160,7 +160,11 @@ def _asked(flag: str, prompt: str | None, meaning: str, **more: Any) -> Callable
     prompt="Fabric",
     help="Kind of fabric.",
 )
-@_asked("--nodes", "Nodes, such as gpu[01:16]", "Host names and ranges, separated by commas.")
+@_asked(
+    "--nodes",
+    "Nodes, such as gpu[01:16]",
+    "Host names and ranges, such as gpu[01:16], separated by commas.",
+)
 @_asked(
     "--rails",
     "Rails, such as ens1,ens2",
@@ -198,12 +202,17 @@ def init(
     The new site passes `rdmaprov check`. Existing files are never overwritten. With --from, copy a
     reference site instead and ask nothing.
     """
+    from rdmaprov.inventory.starter import ROCE
+
     require_answers(context)
     if source is not None:
         written, then = _copy(directory, source, given), REFERENCES[source]
     else:
         written, then = _new(directory, given), "rdmaprov check {0}"
         click.echo(f"understood: {_understood(_facts(given))}")
+        if given.get("kind") == "roce":
+            values = ", ".join(f"{name} {value}" for name, value in ROCE.items())
+            click.echo(f"assumed: {values}; compare with the switches, as check cannot")
     for path in written:
         click.echo(f"wrote {path}")
     click.echo(f"next: {then.format(shlex.quote(str(directory)))}")

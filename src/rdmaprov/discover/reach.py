@@ -177,6 +177,6 @@ def _record_event(
             result.get("rc") in _NO_PROGRAM,
         )
         target = find(host) if by_ssh else None
-        lost = lost_reason(said, host, target, by_ssh=by_ssh, by_shell=by_shell)
+        lost = lost_reason(said, target, by_ssh=by_ssh, by_shell=by_shell)
         reason = lost.text if lost else clean_reason(said)
         answers.failures[host] = printable(reason)[:_MOST_REASON]

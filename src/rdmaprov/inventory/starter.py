@@ -16,6 +16,16 @@ _PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 # As the driver names it; rdma-core may give it the name of a network device, such as ibp24s0.
 _RDMA = re.compile(r"mlx[45]_\d+")
 _SLURM_RANGE = re.compile(r"\[(\d+)-(\d+)\]")
+# gpu01-gpu04, the same words before and behind both numbers; rack1-node4 and gpu1-4 are names.
+_WRITTEN_RANGE = re.compile(r"([^\[\]]*?)(\d+)(|[^\[\]\d][^\[\]]*)-\1(\d+)\3")
+# What vendors' guides give as the defaults of a RoCE fabric; no answer says what the switches have.
+ROCE = {
+    "fabric_mtu_bytes": 9000,
+    "fabric_roce_dscp": 26,
+    "fabric_lossless_priority": 3,
+    "fabric_cnp_dscp": 48,
+    "fabric_cnp_priority": 6,
+}
 _AGAIN = "Run the same command with another value; see: rdmaprov init --help"
 
 
@@ -64,7 +74,7 @@ def copied(source: Path) -> dict[str, bytes]:
 
 def host_names(facts: Facts) -> list[str]:
     """Return the names of the nodes, each of a range on its own; refuse what is none."""
-    patterns = [_SLURM_RANGE.sub(r"[\1:\2]", pattern) for pattern in facts.nodes]
+    patterns = [_SLURM_RANGE.sub(r"[\1:\2]", _brackets(pattern)) for pattern in facts.nodes]
     found = [name for pattern in patterns for name in host_positions.expand_range(pattern)]
     for name in found:
         if not names.is_safe(name):
@@ -77,6 +87,12 @@ def host_names(facts: Facts) -> list[str]:
         message = f"{len(found)} nodes: init writes a site of 1 to {MOST_NODES}"
         raise UsageError(message, "For more, copy a site: rdmaprov init --from prod DIRECTORY")
     return found
+
+
+def _brackets(pattern: str) -> str:
+    """Return a range of two whole names as one with brackets."""
+    found = _WRITTEN_RANGE.fullmatch(pattern)
+    return f"{found[1]}[{found[2]}:{found[4]}]{found[3]}" if found and found[1] else pattern
 
 
 def _hosts(facts: Facts) -> str:
@@ -101,13 +117,7 @@ def _variables(facts: Facts) -> str:
         f"fabric_link_gbps: {facts.gbps}",
     ]
     if facts.kind == "roce":
-        parts += [
-            "fabric_mtu_bytes: 9000",
-            "fabric_roce_dscp: 26",
-            "fabric_lossless_priority: 3",
-            "fabric_cnp_dscp: 48",
-            "fabric_cnp_priority: 6",
-        ]
+        parts += [f"{name}: {value}" for name, value in ROCE.items()]
     else:
         parts += _infiniband(facts)
     parts += ["", "# The hardware.", f"fabric_gpu_count: {facts.gpus}"]

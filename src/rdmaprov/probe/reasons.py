@@ -96,7 +96,7 @@ _SSH = (
         "Check ansible_user and ansible_ssh_private_key_file; try: {ssh}",
     ),
     (r"Connection refused", "ssh: connection refused", "Is sshd running there? Try: {ssh}"),
-    (r"Could not resolve hostname", "its name does not resolve", "Set ansible_host for {node}"),
+    (r"Could not resolve hostname", "its name does not resolve", "Set its ansible_host"),
     (
         r"No route to host|Network is unreachable|Host is unreachable",
         "no route to the node",
@@ -130,9 +130,9 @@ def sudo_reason(said: str) -> Reason | None:
     return next((found for pattern, found in _SUDO if re.search(pattern, said)), None)
 
 
-def python_reason(said: str, node: str) -> Reason | None:
+def python_reason(said: str) -> Reason | None:
     """Return why a node has no Python that starts; None if it is not at fault."""
-    remedy = f"Set ansible_python_interpreter for {node}"
+    remedy = "Set its ansible_python_interpreter"
     if shim := _SHIM.search(said):
         return Reason(f"{shim[1]} is a shim of pyenv, which has no such version set", remedy)
     return Reason("python3 was not found", remedy) if _PYTHON.search(said) else None
@@ -166,20 +166,17 @@ def ssh_reason(said: str, target: Target) -> Reason | None:
     return None
 
 
-def lost_reason(
-    said: str, node: str, target: Target | None, *, by_ssh: bool, by_shell: bool
-) -> Reason | None:
+def lost_reason(said: str, target: Target | None, *, by_ssh: bool, by_shell: bool) -> Reason | None:
     """Return why Ansible could ask a node nothing; None if something else failed.
 
     Args:
         said: its message, and what came on standard error.
-        node: the node's name.
         target: how it is reached; None if nobody knows.
         by_ssh: whether ssh failed, so that the text is its.
         by_shell: whether no module of ours ran, so that the text may be the shell's.
     """
     found = ssh_reason(said, target) if by_ssh and target is not None else None
-    return found or sudo_reason(said) or (python_reason(said, node) if by_shell else None)
+    return found or sudo_reason(said) or (python_reason(said) if by_shell else None)
 
 
 def reason(said: str, code: int | None, target: Target) -> Reason:
@@ -192,7 +189,7 @@ def reason(said: str, code: int | None, target: Target) -> Reason:
     found = ssh_reason(said, target)
     if found and not (found.is_drop and code != SSH_FAILED):
         return found
-    if found := sudo_reason(said) or python_reason(said, target.name):
+    if found := sudo_reason(said) or python_reason(said):
         return found
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = printable(lines[-1])[:200] if lines else "no message"

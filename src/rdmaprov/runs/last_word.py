@@ -100,7 +100,7 @@ def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
         if not isinstance(own, dict):
             continue
         if data.get("verb") in _CHANGES:
-            state = STALE if own.get("state") in _TOUCHED else ""
+            state = STALE if own.get("state") in _TOUCHED and not _untouched(own) else ""
         else:
             state = word_of(own, lacks)
         boot, uptime = own.get("boot_id"), own.get("uptime_s")
@@ -108,6 +108,11 @@ def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
             yield node, Word(state, run, boot, float(uptime))
         elif state:
             yield node, Word(state, run)
+
+
+def _untouched(own: Mapping[str, Any]) -> bool:
+    """Return whether no connection was made to a node, so that no role began there."""
+    return own.get("state") == "unreachable" and own.get("roles_run") == []
 
 
 def _in_order(words: list[Word]) -> list[Word]:

@@ -38,6 +38,9 @@ def test_verdict_changes_at_the_floor_and_at_what_the_links_carry(measured, want
 def test_more_than_a_ring_carries_is_impossible_by_a_ring():
     assert verdict(H100, 410, algorithm="ring") == FloorVerdict.IMPOSSIBLE
     assert verdict(H100, 400, algorithm="ring") == FloorVerdict.HEALTHY
+    ring = derive(H100, "ring")
+    notes = {at: judge(H100, ring, at, "ring").notes for at in (399, 405)}
+    assert ["measurement's error" in "".join(notes[at]) for at in notes] == [False, True]
 
 
 def test_more_than_a_ring_carries_is_reduced_by_switches_or_the_links_are_others():

@@ -124,7 +124,8 @@ def test_pipe_and_terminal_ask_the_same(
     answers = f"roce\nn1,n2\nens1\n100\n0\n{last}"
     done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
     assert done.exit_code == 0, done.output
-    assert done.output.count(": ") == 8  # six questions, what is understood, and what is next
+    # six questions, what is understood and assumed, and what is next
+    assert done.output.count(": ") == 9
     assert str(load_site(tmp_path / "new").nodes[0].rails[0].address) == address
 
 
@@ -158,7 +159,8 @@ def test_what_people_write_is_taken_and_init_says_for_what(
     names = ["--nodes", "gpu[01-16].dc1.example,spare.dc1.example"]
     words = [*ROCE, *names, "--rails", "ens1,ens2", "--gbps", rate, "--gpus", "8"]
     assert run(["init", str(site), *words]) == ExitCode.OK
-    first, *_, then = capsys.readouterr().out.splitlines()
+    first, assumed, *_, then = capsys.readouterr().out.splitlines()
+    assert assumed.startswith("assumed: fabric_mtu_bytes 9000, fabric_roce_dscp 26, ")
     assert first == (
         "understood: 17 nodes (gpu01.dc1.example to spare.dc1.example), each with 2 rails of 400"
         " Gb/s and 8 GPUs"
@@ -166,6 +168,25 @@ def test_what_people_write_is_taken_and_init_says_for_what(
     assert then == f"next: rdmaprov check '{site}'"
     node = load_site(site).nodes[0]
     assert (node.name, node.get("fabric_link_gbps")) == ("gpu01.dc1.example", 400)
+
+
+@pytest.mark.parametrize(
+    ("written", "count", "last"),
+    [
+        ("gpu01-gpu04", 4, "gpu04"),
+        ("gpu9.dc1-gpu11.dc1", 3, "gpu11.dc1"),
+        ("dc1-gpu1-dc1-gpu2", 2, "dc1-gpu2"),
+        ("rack1-node4", 1, "rack1-node4"),
+        ("gpu1-4", 1, "gpu1-4"),
+    ],
+)
+def test_two_names_that_differ_in_a_number_are_a_range(
+    tmp_path: Path, written: str, count: int, last: str
+):
+    words = [str(tmp_path / "new"), *ROCE, "--gpus", "0", "--nodes", written]
+    assert run(["init", *words]) == ExitCode.OK
+    nodes = load_site(tmp_path / "new").nodes
+    assert (len(nodes), nodes[-1].name) == (count, last)
 
 
 @pytest.mark.parametrize(

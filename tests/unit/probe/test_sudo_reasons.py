@@ -115,7 +115,7 @@ def test_what_sudo_did_not_cause_is_not_told_as_sudo(printed: str):
 
 def test_missing_python_is_told_as_that():
     found = reason("sudo: python3: command not found\n", 1, here("gpu01"))
-    assert found.text == "python3 was not found. Set ansible_python_interpreter for gpu01"
+    assert found.text == "python3 was not found. Set its ansible_python_interpreter"
 
 
 # As sudo -S asks: its prompt on standard error, three tries, each one line of its input, byte by

@@ -44,6 +44,8 @@ RUNS = {
     "apply changed it": ("apply", "changed", [], False),
     "apply failed": ("apply", FAIL, [], False),
     "apply did nothing": ("apply", "unchanged", [], False),
+    "apply never reached it": ("apply", "unreachable", [], False),
+    "apply lost it": ("apply", "unreachable", ["nccl"], False),
     "revert changed it": ("revert", "changed", [], False),
     "plan": ("plan", "pending", [], False),
     "boots": ("", "", [], False),
@@ -59,6 +61,7 @@ WORDS = {
     ),
     "revert changed it": False,
     "apply failed": False,
+    "apply lost it": False,
 }
 
 
@@ -88,6 +91,7 @@ class Fleet:
             "error": 0,
             "skipped": 0,
         }
+        own |= {"roles_run": left_out} if verb == "apply" else {}
         if kind != "0.1.0" and (complete or verb in ("apply", "revert")):
             own |= {
                 "boot_id": BOOT.format(self.boot),
