@@ -8,7 +8,7 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.boundary import shown
-from rdmaprov.facts import CouldNotTell, devices, gpu, kernel_modules, pci, slurm, units
+from rdmaprov.facts import CouldNotTell, boot, devices, gpu, kernel_modules, pci, slurm, units
 from rdmaprov.facts.gpu_health import findings
 from rdmaprov.facts.health_command import ask
 from rdmaprov.facts.text import read_files
@@ -195,6 +195,11 @@ def test_gpus_have_joined_their_nvlink_fabric(host: Host, node: Node) -> None:
     for each in joining:
         setting = Setting(node, each.address, "NVLink fabric", variable, gpu.QUERY, look=look)
         state, status = each.text("fabric/state"), each.text("fabric/status")
+        if state in gpu.REGISTERING and boot.uptime_s(host) < gpu.REGISTERS_S:
+            why = f"{each.address}: its NVLink fabric is {state}, and the node has just been booted"
+            raise CouldNotTell(
+                why, f"run this again {gpu.REGISTERS_S // 60} minutes after the boot"
+            )
         setting.require(f"{state}, {status}", "Completed, Success")
         for seen, wanted in each.fabric_faults():
             setting.reject(seen, wanted)

@@ -9,7 +9,17 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.contract import waivers
-from rdmaprov.facts import CouldNotTell, counters, devices, ip, lower_ports, pci, pci_links, rails
+from rdmaprov.facts import (
+    CouldNotTell,
+    boot,
+    counters,
+    devices,
+    ip,
+    lower_ports,
+    pci,
+    pci_links,
+    rails,
+)
 from rdmaprov.facts.devices import Devices
 from rdmaprov.facts.rails import Port
 from rdmaprov.facts.text import read_files
@@ -149,11 +159,9 @@ def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -
 def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
     """The link of each port has not flapped since boot."""
     here, _, _ = _port(host, rail)
-    files = read_files(host, "/proc/uptime", _BOOT, LINK_NOTE)
-    uptime = files.must("/proc/uptime").partition(".")[0]
-    if not uptime.isdigit():
-        raise CouldNotTell(f"/proc/uptime shows {uptime!r}")
-    allowed = _CHANGES_AT_START + _CHANGES_A_DAY * int(uptime) // 86400
+    files = read_files(host, _BOOT, LINK_NOTE)
+    uptime = boot.uptime_s(host)
+    allowed = _CHANGES_AT_START + _CHANGES_A_DAY * uptime // 86400
     ours = _noted(files.get(LINK_NOTE), files.get(_BOOT))
     for port in lower_ports.ports_of(here, rail):
         if not port.netdev:
@@ -162,7 +170,7 @@ def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
         seen = here.files.number(path)
         if seen <= allowed:
             continue
-        most = f"at most {allowed} in {int(uptime) // 3600} hours"
+        most = f"at most {allowed} in {uptime // 3600} hours"
         if ours is None:
             raise CouldNotTell(
                 f"{path} is {seen}, expected {most}, and no apply has noted in this boot how many "

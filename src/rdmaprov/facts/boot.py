@@ -18,6 +18,18 @@ _MENUENTRY = re.compile(r"(?m)^\s*menuentry\s+(.*)$")
 _LINUX = re.compile(r"(?m)^\s*linux(?:16|efi)?\s+(\S+)[ \t]*(.*)$")
 
 
+def uptime_s(host: Host) -> int:
+    """Return for how many seconds the node has run.
+
+    Raises:
+        CouldNotTell: its kernel does not say.
+    """
+    text = read_files(host, "/proc/uptime").must("/proc/uptime")
+    if not (seconds := text.partition(".")[0]).isdecimal():
+        raise CouldNotTell(f"/proc/uptime shows {text!r}")
+    return int(seconds)
+
+
 @dataclass(frozen=True)
 class Entry:
     """A kernel that a boot may start, with its arguments and the file that says so."""

@@ -21,6 +21,7 @@ SERVER_S = 30
 # perftest's and the ping-pong's own ports are 18515 and later; each rail has one.
 _PORT = 18700
 _LOOPBACK = "127.0.0.1"
+_ABSENT, _INSTALL = "@absent ", "apt-get install ibverbs-utils rdmacm-utils perftest"
 _SAYS_WHY = re.compile(r"\s*(?!(local|remote) address:)\S")
 _COUNTED = (
     "^ +(rx_prio[0-7]_(packets|discards|buf_discard)|tx_prio[0-7]_pause"
@@ -147,7 +148,8 @@ def server_command(command: str, netdevs: Sequence[str]) -> str:
     counters = f"echo {{}}; {read}; " if netdevs else "echo {}; "
     return (
         counters.format("@before")
-        + f"timeout {SERVER_S} {command} > /dev/null 2>&1; "
+        + f"timeout {SERVER_S} {command} > /dev/null 2>&1 || [ $? -ne 127 ] || "
+        + f"echo {_ABSENT}{shlex.quote(command.partition(' ')[0])}; "
         + counters.format("@after")
         + f"echo {END}"
     )
@@ -168,10 +170,12 @@ def parse_exchange(client: str, server: str) -> Exchange:
         (line.strip() for line in reversed(said[1:]) if _SAYS_WHY.match(line)), "no message"
     )
     if found[1] == "127":
-        raise CouldNotTell(f"{last}", "apt-get install ibverbs-utils rdmacm-utils perftest")
+        raise CouldNotTell(f"{last}", _INSTALL)
     before, mark, after = whole(server, "the server").partition("@after\n")
     if not mark:
         raise CouldNotTell("the server of the test traffic did not finish")
+    if absent := re.search(rf"(?m)^{_ABSENT}(\S+)$", before):
+        raise CouldNotTell(f"the receiver has no {absent[1]}", _INSTALL)
     first, second = _counters(before), _counters(after)
     risen = {
         netdev: {name: value - first.get(netdev, {}).get(name, 0) for name, value in each.items()}
