@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.validate.test_false_alarms import ABSENT, SKIPPED
+from tests.validate.test_gpu_health import HEALTHY
 
 from rdmaprov.lab import faults as lab_faults
 
@@ -15,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 _HEAD = """\
 # The checks
 
-Every check of `validate/`, what it requires, and the faults that it is tested to find.
+Every check of `validate/`, what it requires, the faults that it is tested to find, and on how many
+nodes and captures it is tested to be silent: nodes with another fault, or with something that made
+another suite cry wolf, and texts of real machines. Where nothing is counted, no healthy node of the
+tests has what the check judges, and the faults beside it are all that is known.
 `rdmaprov lab fault` makes those *of the lab* on a real kernel; the others are made on a simulated
 node (`tests/validate/faults.yml`). [suite.md](suite.md) explains how checks decide, and
 [validate.md](validate.md) how to run them. `python -m tests.validate.document` writes this page
@@ -41,9 +47,7 @@ def _sentence(node: ast.FunctionDef | ast.Module) -> str:
 
 def found() -> dict[str, list[str]]:
     """Return the faults that each test finds, by FILE::TEST; those of the lab first."""
-    table: dict[str, dict[str, Any]] = yaml.load(
-        Path(__file__).with_name("faults.yml").read_text(), Loader=yaml.CSafeLoader
-    )
+    table = _table("faults.yml")
     by_test: dict[str, list[str]] = {}
     for name in sorted(table, key=lambda name: not table[name].get("lab")):
         for test in {**table[name].get("red", {}), **_named(table[name].get("unknown"))}:
@@ -58,43 +62,88 @@ def _named(unknown: object) -> dict[str, str]:
 def markdown() -> str:
     """Return docs/checks.md."""
     lines, faults, real = [_HEAD], found(), set(lab_faults.catalogue())
+    quiet = silent()
     for file, subject, tests in checks():
         lines += ["", f"## {file}", "", subject, ""]
-        lines += ["| check | requires | finds |", "|---|---|---|"]
+        lines += ["| check | requires | finds | silent on |", "|---|---|---|---|"]
         for test, sentence in tests:
             names = faults.get(f"{file}::{test}", [])
             finds = ", ".join(f"`{name}`{' (of the lab)' * (name in real)}" for name in names)
+            finds = finds or "see [acceptance.md](acceptance.md)"
             lines.append(
-                f"| `{test}` | {sentence} | {finds or 'see [acceptance.md](acceptance.md)'} |"
+                f"| `{test}` | {sentence} | {finds} | {quiet.get(f'{file}::{test}', '')} |"
             )
     return "\n".join([*lines, *_alarms()]) + "\n"
+
+
+def silent() -> dict[str, str]:
+    """Return on how many nodes and captures each test was silent, by FILE::TEST.
+
+    On a node whose kind of fabric the test judges, neither red nor unknown: test_faults.py asks so.
+    """
+    nodes = [
+        (fault.get("infiniband", False), {*fault["red"], *fault.get("unknown", ())})
+        for fault in _table("faults.yml").values()
+        if "do" in fault and fault.get("unknown") != "every"
+    ]
+    alarms = _table("false_alarms.yml").values()
+    nodes += [(False, {*each.get("unknown", ())}) for each in alarms if "by" not in each]
+    counts = {}
+    for file, _, tests in checks():
+        text = (ROOT / "validate" / file).read_text()
+        for test, _ in tests:
+            name = f"{file}::{test}"
+            if file == "test_acceptance.py":
+                continue
+            kinds = {*([] if name in SKIPPED else [False]), *([True] if name in ABSENT else [])}
+            count = sum(kind in kinds and name not in named for kind, named in nodes)
+            said = [f"{count} nodes"] if count else []
+            if re.search(rf'def {test}\(.*\n    """.*\n    _judge\(', text):
+                said.append(f"{len(HEALTHY)} captures of GPUs")
+            counts[name] = ", ".join(said)
+    return counts
+
+
+def _table(name: str) -> dict[str, dict[str, Any]]:
+    text = Path(__file__).with_name(name).read_text()
+    found: dict[str, dict[str, Any]] = yaml.load(text, Loader=yaml.CSafeLoader)
+    return found
 
 
 _ALARMS = """
 ## False alarms
 
 What turned good nodes red elsewhere, or here, and the real fault next door, which differs in
-one thing. The rule that raised the alarm is red on both; the suite is silent on the first and finds
-the second (`tests/validate/false_alarms.yml`).
+one thing. The rule that raised the alarm is red on both; what `by` names is silent on the first and
+finds the second (`tests/validate/false_alarms.yml`).
 
-| alarm | source | what was said | by the rule | good | found beside it |
-|---|---|---|---|---|---|"""
+| alarm | source | what was said | by the rule | both differ in | by | good | found beside it |
+|---|---|---|---|---|---|---|---|"""
+_BY = {"counters": "accept, watch", "floor": "accept", "gpu": "accept"}
 
 
 def _alarms() -> Iterator[str]:
     """Yield the table of false alarms."""
-    text = Path(__file__).with_name("false_alarms.yml").read_text()
     yield _ALARMS
-    for name, alarm in yaml.load(text, Loader=yaml.CSafeLoader).items():
-        rule = "; ".join(
-            f"{key} {value}".replace("|", "\\|") for key, value in alarm["plain"].items()
+    for name, alarm in _table("false_alarms.yml").items():
+        rule = (
+            "; ".join(
+                f"{key} {', '.join(value) if isinstance(value, list) else value}"
+                for key, value in alarm["plain"].items()
+            )
+            .replace("|", "\\|")
+            .replace("/.answers/", "")
         )
         good = "unknown" if alarm.get("unknown") else "silent"
         source = alarm["source"].removeprefix("https://github.com/")
         if source != alarm["source"]:
             source = f"[{source}]({alarm['source']})"
-        found = alarm["red"].partition("::")[2]
-        yield f"| `{name}` | {source} | {alarm['said']} | `{rule}` | {good} | `{found}` |"
+        red = alarm["red"] if isinstance(alarm["red"], list) else [alarm["red"]]
+        found = ", ".join(f"`{each.rpartition('::')[2]}`" for each in red)
+        by = alarm.get("by", "validate")
+        by = _BY.get(by, by)
+        row = [source, alarm["said"], f"`{rule}`", alarm["differs"], by, good, found]
+        yield f"| `{name}` | {' | '.join(row)} |"
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ SKIPPED = {
 
 
 # What RoCE has not, by the test that would judge it.
-_ABSENT = {
+ABSENT = {
     "test_infiniband.py::test_ipoib_mode_after_reboot": "IPoIB",
     "test_infiniband.py::test_ipoib_mode_running": "IPoIB",
     "test_infiniband.py::test_ipoib_partition": "IPoIB",
@@ -80,7 +80,7 @@ SKIPPED |= {
     )
 }
 SKIPPED["test_subnet_manager.py::test_no_other_manager"] = "subnet_manager_hosts: []"
-SKIPPED |= {test: f"fabric_kind: roce, which has no {what}" for test, what in _ABSENT.items()}
+SKIPPED |= {test: f"fabric_kind: roce, which has no {what}" for test, what in ABSENT.items()}
 
 
 def test_infiniband_fleet_is_silent_and_all_of_a_subnet_is_judged(
