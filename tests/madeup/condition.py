@@ -56,6 +56,7 @@ class Condition:
     adaptive: Bools = field(init=False)  # leaf switch
     switch_loss: Floats = field(init=False)  # of packets through a leaf switch
     lossless: Bools = field(init=False)  # PFC on the switch
+    kernel_log: dict[int, list[str]] = field(default_factory=dict)
     path_share: dict[tuple[int, int, int], float] = field(default_factory=dict)
     late_us: Floats = field(init=False)  # node × GPU: how late a process joins, mean
     hop_us: Floats = field(init=False)  # node: what its CPU adds to each step between nodes

@@ -96,6 +96,9 @@ class MadeUpNodes:
             "hostname": fleet.shape.names[node],
         }
 
+    def _answer_log(self, node: int, _asked: Mapping[str, Any]) -> dict[str, Any]:
+        return {"log": self._fleet.condition.kernel_log.get(node, []), "lacks": ""}
+
     def _answer_reach(self, node: int, asked: Mapping[str, Any]) -> dict[str, Any]:
         found = [self._try(node, target) for target in asked["targets"]]
         return {

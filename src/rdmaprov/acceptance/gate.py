@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rdmaprov.acceptance.ask.nodes import Nodes
+from rdmaprov.acceptance.evidence.kernel import judge_kernels
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.preflight.gate_site import GateSite
@@ -80,6 +81,9 @@ class Gate:
             with ExitStack() as stack:
                 runner = Launcher(self.connection, self.on_event)
                 StageRun(self, result, runner, stack, list(self.nodes)).run_all()
+            found, notes = judge_kernels(self.connection, result.facts)
+            result.findings += found
+            result.notes += notes
         except KeyboardInterrupt:
             result.interrupted = True
         return result

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from rdmaprov.boundary import OddAnswer
+from rdmaprov.boundary import OddAnswer, parse_answer
 from rdmaprov.errors import UsageError
+from rdmaprov.kernel_log.during import ANSWER, ASKED
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
 from rdmaprov.probe.opening import Opening
@@ -26,6 +27,7 @@ PROGRAM = Path(__file__).parent / "node" / "counters.py"
 EVERY_S = 1.0
 # Reading a NIC that hangs in its firmware takes longer; the node counts as silent then.
 ANSWER_S = 5.0
+LOG_S = 10.0  # of the kernel, once: it holds up the end of a watch
 OPEN_S = 20.0  # finds all devices and counters first
 # Between two tries to connect: a node boots in minutes, and a try costs a key exchange.
 AGAIN_S = 5.0
@@ -85,6 +87,7 @@ class Collector:
         self._on_look = on_look
         self._began = time.monotonic()
         self._unheard = set(accounts)
+        self._links: dict[str, CounterLink] = {}
         self.was_interrupted = False
 
     @property
@@ -121,6 +124,7 @@ class Collector:
             with self._signals():
                 await _first([begun, *tasks], FIRST_S)
                 await _first(tasks, seconds)
+                await asyncio.gather(*map(self._read_log, [*self._links]))
         finally:
             for task in (begun, *tasks):
                 task.cancel()
@@ -182,10 +186,22 @@ class Collector:
             except BaseException:
                 link.close()
                 raise
+        self._links[account.node.name] = link
         try:
             await self._ask_on(account, link, said)
         finally:
+            del self._links[account.node.name]
             link.close()
+
+    async def _read_log(self, name: str) -> None:
+        """Ask a node what its kernel has logged since the watch began."""
+        given = json.dumps({"seconds": self.seconds, **ASKED}).encode()
+        account = self._accounts[name]
+        try:
+            said = await self._ask(account, self._links[name], Command("log", LOG_S, given))
+            account.take_log(parse_answer(said, ANSWER))
+        except (NodeError, OddAnswer) as error:
+            account.log_lacks = str(error)
 
     async def _ask_on(self, account: NodeAccount, link: CounterLink, said: int) -> None:
         opened = due = time.monotonic()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rdmaprov.finding.finding import Finding, apply_remedy
 from rdmaprov.finding.kinds import UNFIT
+from rdmaprov.kernel_log.during import judge_lines, rail_places
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.rail_counters.traffic import PRIORITY_SHARE
 from rdmaprov.watch.balance_windows import LowRail
@@ -175,7 +176,14 @@ def judge(fleet: WatchedFleet) -> list[Finding]:
     }
     uneven = list(imbalances(fleet, explained))
     wrong = wrong_priorities(fleet)
-    return [*links, *pauses, *crowds, *wrong, *lost, *uneven, *suffer, *unknowns(fleet)]
+    known = [*links, *pauses, *crowds, *wrong, *lost, *uneven, *suffer]
+    return [*kernel_faults(fleet), *known, *unknowns(fleet)]
+
+
+def kernel_faults(fleet: WatchedFleet) -> Iterator[Finding]:
+    """Yield what needs a hand of what the nodes' kernels logged, once they were asked."""
+    for name, node in fleet.nodes.items():
+        yield from judge_lines(name, node.log, rail_places(node.devices))[0]
 
 
 def _places(found: Finding) -> list[Place]:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rdmaprov.boundary import OddAnswer
+from rdmaprov.boundary import Document, OddAnswer
 from rdmaprov.inventory import Node
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.rail_counters import link_errors
@@ -103,6 +103,8 @@ class NodeAccount:
         lost: why it does not answer now; None while it does.
         cpu_s: processor time that reading took on the node.
         heard_s: when the last one came, since the watch began.
+        log: what its kernel logged meanwhile, which is asked at the end.
+        log_lacks: what is not known of it.
     """
 
     node: Node
@@ -123,6 +125,8 @@ class NodeAccount:
     cpu_s: float = 0.0
     cpu_over_s: float = 0.0
     answers: int = 0
+    log: Sequence[str] = ()
+    log_lacks: str = ""
     _boot: str = ""
     _at_s: float = 0.0
     heard_s: float = 0.0
@@ -162,6 +166,10 @@ class NodeAccount:
         self.may_stop = tuple(key for key in names.keys if key[1] in STOPS_AT)
         self._at_s, self.heard_s, self._cpu_at_s = names.at_s, now_s, names.cpu_s
         self.answers += 1
+
+    def take_log(self, said: Document) -> None:
+        """Take in what the kernel logged."""
+        self.log, self.log_lacks = said["log"], said["lacks"]
 
     def _bridge(self, names: CounterNames, now_s: float) -> None:
         """Count what happened while nobody asked, as one long answer."""

@@ -6,13 +6,14 @@ from typing import Any
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding, exit_code
+from rdmaprov.problem import printable
 from rdmaprov.terminal import Line
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
 from rdmaprov.watch.thresholds import BUSY_SHARE
 from rdmaprov.watch.verdict import UNKNOWN, VICTIM, as_data, finding_lines, word
-from rdmaprov.words import duration, quantity
+from rdmaprov.words import duration, quantity, some
 
 _MOST_GAPS = 100
 IDLE = Finding(
@@ -92,6 +93,9 @@ class WatchResult:
                 shown.append(
                     Line(f"{name}: no answer for {duration(silent)}; its totals have that time")
                 )
+        if unread := {n: each.log_lacks for n, each in self.fleet.nodes.items() if each.log_lacks}:
+            why = printable(next(iter(unread.values())))[:100]
+            shown.append(Line(f"the kernel's log is not verified on {some(unread, 4)}: {why}"))
         return [*shown, Line(self._summary())]
 
     def _summary(self) -> str:

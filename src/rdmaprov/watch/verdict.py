@@ -10,6 +10,8 @@ from rdmaprov.words import quantity
 
 # The `kind` that results.json has had from the first, by the kinds of findings.
 _WORDS = {
+    "gpu.xid": "gpu",
+    "node.fault": "node",
     "link.down": "link",
     "link.errors": "loss",
     "link.symbols": "symbols",
@@ -24,6 +26,8 @@ _WORDS = {
 }
 VICTIM, UNKNOWN = "victim", "unknown"  # the two that accuse nobody
 TITLES = {
+    "gpu": "GPU error",
+    "node": "fault of the node",
     "link": "link",
     "symbols": "symbol errors",
     "storm": "storm of pause",

@@ -27,7 +27,10 @@ from rdmaprov.probe.script import node_script
 from rdmaprov.watch import collect
 from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.collect import PROGRAM, Collector
+from rdmaprov.watch.fleet import WatchedFleet
+from rdmaprov.watch.judge import kernel_faults
 from rdmaprov.watch.node_account import NodeAccount
+from rdmaprov.watch.verdict import line
 
 SHAPE = FleetShape(2, gpus=4, rails=4, per_leaf=2)
 
@@ -78,6 +81,20 @@ def test_all_nodes_are_asked_until_the_interrupt_which_is_no_error(fleet):
     assert fleet.collector.seconds < 50
     assert signal.getsignal(signal.SIGINT) is before
     assert all(each.lost is None for each in nodes)
+
+
+def test_kernels_are_asked_at_the_end_what_they_logged(fleet):
+    lost = "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, name=\x1b[31ma, GPU has fallen off the bus."
+    nic = "mlx5_core 0000:5e:00.0 ens2: poll_health:801:(pid 0): device's health compromised"
+    fleet.watch.kernel_log = {0: [lost, "NVRM: Xid (PCI:0000:3b:00): 43, pid=7"], 1: [nic]}
+    fleet.run(seconds=0.2)
+    found = list(kernel_faults(WatchedFleet(fleet.accounts, 9.0)))
+    assert [(e.kind, e.node, e.part, e.proven) for e in found] == [
+        ("gpu.xid", SHAPE.names[0], "0000:3b:00.0", True),
+        ("node.fault", SHAPE.names[1], "0000:5e:00.0", True),
+    ]
+    assert line(found[0]).startswith(f"{SHAPE.names[0]}: GPU error: its kernel logged 0000:3b:00.0")
+    assert all(line(each).isprintable() for each in found)
 
 
 def test_time_ends_it_too(fleet):

@@ -6,7 +6,7 @@
 `preflight` reads versions, GPUs, rails, counters and which hardware it is; `counters` rails and
 counters again, and what computes on the GPUs; `reach` connects to addresses, each by a device. A
 refused connection is an answer too: nothing listens. Where none comes, a ping and the neighbor
-table tell more.
+table tell more. `log` reads what the kernel has logged since a time, of the lines that matter.
 """
 
 import errno
@@ -22,6 +22,7 @@ import time
 from rdmaprov.node.devices import addresses, below, hops, names, pci_path, rail_devices, read, unfit
 from rdmaprov.node.gpus import read_gpus, read_processes, run_command
 from rdmaprov.node.identity import read_identity
+from rdmaprov.node.kernel_lines import kernel_lines
 
 SO_BINDTODEVICE = 25
 PORT = 9  # discard: nothing listens
@@ -285,6 +286,10 @@ def main():
     request = json.loads(sys.stdin.read())
     if request["verb"] == "reach":
         print(json.dumps(try_ways(request["targets"], request["limit_s"])))
+        return
+    if request["verb"] == "log":
+        since = time.time() - request["since"]
+        print(json.dumps(kernel_lines(since, request["matters"], request["most"])))
         return
     known = own_addresses()
     rails = [read_rail(each, known) for each in request["rails"]]

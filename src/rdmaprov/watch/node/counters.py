@@ -5,8 +5,9 @@
 
 Requests and answers are those of probe/agent.py. `open`, with {"rails": [...], "root": "/"} as its
 input, answers with the names of all counters and what they are at; `read` with how much those grew
-that changed since the answer before. It reads only when it is asked, so nothing gathers where
-nobody listens. It writes no file, and ends with its input, or IDLE_S after the last request.
+that changed since the answer before; `log` with what the kernel logged in the last seconds. It
+reads only when it is asked, so nothing gathers where nobody listens. It writes no file, and ends
+with its input, or IDLE_S after the last request.
 """
 
 import json
@@ -18,6 +19,7 @@ import time
 
 from rdmaprov.node.counter_names import names_at
 from rdmaprov.node.kept_counters import ETHTOOL
+from rdmaprov.node.kernel_lines import kernel_lines
 from rdmaprov.node.rail_counters import FAST, RailCounters
 
 IDLE_S = 60  # the controller asks each second; ssh may not know that it is gone
@@ -135,6 +137,8 @@ def main(mark):
                 watched.close()
             watched = Watched(json.loads(given.decode("utf-8")))
             answer(number, watched.opened())
+        elif command == b"log":
+            answer(number, kernel_lines(**json.loads(given.decode("utf-8"))))
         else:
             answer(number, watched.read())
 
