@@ -24,8 +24,8 @@ _STAMP = (
     r"|(?P<bsd{0}>\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?)"
 )
 _HEAD = re.compile(
-    r"(?:<(?P<level>\d{1,3})>)?(?:(?P<facility>[a-z]{1,8}) {0,6}:[a-z]{1,8} {0,6}: ?)?"
-    rf"(?:(?:{_STAMP.format(1)}) ?)?(?P<tag>(?:[\w.:-]{{1,253}} )?kernel: )?"
+    r"[ \t]{0,20}(?:<(?P<level>\d{1,3})>)?(?:(?P<facility>[a-z]{1,8}) {0,6}:[a-z]{1,8} {0,6}: ?)?"
+    rf"(?:(?:{_STAMP.format(1)}) ?)?(?P<tag> ?(?:[\w.:-]{{1,253}} )?kernel: ?)?"
     rf"(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
 )
 _CLOCKS = ("day1", "iso1", "bsd1", "day2", "iso2", "bsd2")
@@ -33,8 +33,8 @@ _CLOCKS = ("day1", "iso1", "bsd1", "day2", "iso2", "bsd2")
 MATTERS = (
     "NVRM: |SXid |mlx5_|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck|Hardware Error|EDAC "
     "|Memory failure|memory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
-    "|Oops: |Internal error: |kernel BUG|Kernel panic|protection fault|[Ll]ink (is )?[Dd]own"
-    "|Linux version "
+    "|Oops: |BUG: unable|Internal error: |kernel BUG|Kernel panic|protection fault"
+    "|[Ll]ink (is )?[Dd]own|Linux version "
 )
 _MATTERS = re.compile(MATTERS)
 _XID = re.compile(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -26,11 +28,18 @@ def said(text):
     return [(each.meaning.action, each.meaning.kind, each.device or "-") for each in events]
 
 
-@pytest.mark.parametrize("name", ["lines", "apart"])
-def test_published_lines_are_read(name):
+@pytest.mark.parametrize(("name", "kinds"), [("lines", 40), ("apart", 21), ("blind", 8)])
+def test_published_lines_are_read(name, kinds):
     for action, kind, device, line in published(name):
         assert said(line) == ([] if action == "none" else [(action, kind, device)])
-    assert len({row[1] for row in published(name)}) > 20
+    assert len({row[1] for row in published(name)}) >= kinds
+
+
+def test_lines_have_sixty_sources_of_which_a_third_is_kept_apart():
+    files = {name: (FIXTURES / f"kernel_log/{name}.txt").read_text() for name in ("lines", "blind")}
+    of = {name: re.findall(r"(?m)^= (\S+)$", text) for name, text in files.items()}
+    assert all(int(sha256(each.encode()).hexdigest(), 16) % 3 == 0 for each in of["blind"])
+    assert len({each.split("/blob/")[0] for each in (*of["lines"], *of["blind"])}) >= 60
 
 
 @pytest.mark.parametrize(
