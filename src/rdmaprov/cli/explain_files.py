@@ -70,8 +70,6 @@ def _document(shown: Shown) -> dict[str, object]:
 
 
 def _of_input(shown: Shown) -> Iterator[str]:
-    from rdmaprov.cli import nccl_log_view
-    from rdmaprov.nccl_log.assessment import LogAssessment
     from rdmaprov.problem import printable
     from rdmaprov.words import some
 
@@ -80,19 +78,37 @@ def _of_input(shown: Shown) -> Iterator[str]:
         printable(names if names == shown.input else f"{names}: {shown.input or 'unknown'}"),
         bold=True,
     )
-    logs = [each for each in shown.parsed if isinstance(each, LogAssessment)]
-    for log in logs:
-        yield from nccl_log_view.lines(log)
+    viewed = list(_views(shown))
+    yield from viewed
     for line in shown.says[:_MOST]:
         yield printable(line)
     if len(shown.says) > _MOST:
         yield f"and {len(shown.says) - _MOST} more; see --json"
-    if not logs:
+    if not viewed:
         yield from _findings(shown.findings)
-        if shown.proves:
-            yield click.style("right:   ", fg="green") + printable(shown.proves)
+    if shown.proves and shown.input != "job":
+        yield click.style("right:   ", fg="green") + printable(shown.proves)
     for line in shown.lacks[:_MOST]:
         yield printable(f"not known: {line}")
+
+
+def _views(shown: Shown) -> Iterator[str]:
+    """Yield what the verb of an input prints, its findings too; nothing if it has none."""
+    from rdmaprov.cli import explain_switch_run, nccl_log_view, subnet_view
+    from rdmaprov.nccl_log.assessment import LogAssessment
+    from rdmaprov.subnet.judge import Assessment
+    from rdmaprov.switches.judge import SwitchAssessment
+    from rdmaprov.switches.wanted import WantedSwitch
+
+    for each in shown.parsed:
+        if isinstance(each, LogAssessment):
+            yield from nccl_log_view.lines(each)
+        elif isinstance(each, Assessment):
+            seen = list(subnet_view.lines(each))
+            yield from seen if each.fabric.switches or each.fabric.hcas else seen[:-1]
+        elif isinstance(each, WantedSwitch):
+            switches = [found for found in shown.parsed if isinstance(found, SwitchAssessment)]
+            yield from explain_switch_run.switch_lines(switches, each)
 
 
 def _findings(found: Sequence[Finding]) -> Iterator[str]:

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdmaprov.errors import UsageError
-from rdmaprov.explain import flight, job_logs, nccl_tests, perf_result, ports, ras_report, topology
+from rdmaprov.explain import (
+    fabric,
+    flight,
+    job_logs,
+    nccl_tests,
+    perf_result,
+    ports,
+    ras_report,
+    topology,
+)
 from rdmaprov.explain.join import join
 from rdmaprov.explain.kernel_text import read as read_kernel_log
 from rdmaprov.explain.model import MOST_BYTES, MOST_BYTES_IN_ALL, GivenText, Shown, unread
@@ -89,6 +98,7 @@ class InputKind:
         document: returns whether a JSON is of it; None if its tool writes none.
         output: whether its text may stand among what others of this sort write.
         instead: what to do without a reader.
+        seems: returns whether a text that no row knows is of it.
     """
 
     id: str
@@ -100,6 +110,7 @@ class InputKind:
     document: Callable[[Mapping[str, Any]], bool] | None = None
     output: bool = False
     instead: str = ""
+    seems: Callable[[GivenText], bool] | None = None
 
     def knows(self, given: GivenText) -> bool:
         """Return whether a text is of this row."""
@@ -115,6 +126,9 @@ def _only(*patterns: str) -> re.Pattern[bytes]:
 def _each(read: Callable[[GivenText], Shown]) -> Callable[[Sequence[GivenText]], list[Shown]]:
     return lambda every: [read(each) for each in every]
 
+
+# What names a version alone: of NCCL, if nothing else is in it.
+_VERSION = re.compile(rb"^.{0,80}\b[NR]CCL version (?:: )?\d+\.\d+\.\d+\S*", re.MULTILINE)
 
 INPUTS = (
     InputKind(
@@ -138,6 +152,7 @@ INPUTS = (
         "which end of a path is at fault; bandwidth",
         document=job_logs.is_elastic,
         output=True,
+        seems=lambda given: not given.document and _VERSION.search(given.data) is not None,
     ),
     InputKind(
         "nccl-tests",
@@ -158,16 +173,18 @@ INPUTS = (
     ),
     InputKind(
         "ras",
-        "what NCCL's RAS prints (`ncclras`, port 28028), as text",
+        "what NCCL's RAS prints (`ncclras`, port 28028), as text or JSON",
         _only(
             r"^Job summary\r?\n=====",
             r"^Group +Comms +Nodes +Ranks",
             r"^#\d+-\d+ \([0-9a-f]{16}\) (?:INCOMPLETE|MISMATCH|ERROR)",
             r"^ +Missing communicator data from \d+ job process",
+            r'^\s*"communicators_count": ?\d',
         ),
         _each(ras_report.read),
         "which processes do not answer; errors that ranks report",
         "who keeps the others waiting: it shows one moment",
+        document=lambda found: "communicators_count" in found and "communicators" in found,
     ),
     InputKind(
         "flight-recorder",
@@ -254,23 +271,27 @@ INPUTS = (
     ),
     InputKind(
         "subnet",
-        "a text of infiniband-diags about a subnet",
-        _only(
-            r"^sminfo: sm lid \d",
-            r"^# Topology file: generated on",
-            r"^Unicast lids \[",
-            r"^Errors for (?:0x[0-9a-f]+|\")",
-        ),
-        instead="pass its directory: rdmaprov explain subnet DIRECTORY",
+        "what infiniband-diags print of a subnet: "
+        + ", ".join(f"`{each.command}`" for each in fabric.SUBNET_TEXTS),
+        _only(*(each.only for each in fabric.SUBNET_TEXTS)),
+        fabric.read_subnet,
+        "ports, cables, error counters, subnet managers, routes, each of its own text",
+        "what the other texts tell: rdmaprov explain subnet DIRECTORY takes all, and larger ones",
+    ),
+    InputKind(
+        "switch",
+        "what a switch answers: SONiC's CONFIG_DB, Cumulus' `nv show`, Arista's"
+        " running configuration, `gnmic get` of OpenConfig",
+        _only(r"(?!)"),
+        fabric.read_switches,
+        "PFC, ECN, DSCP maps, buffers and MTU, by what is usual for RoCE",
+        "whether a site's own settings are met: rdmaprov explain switch --site SITE",
+        seems=fabric.is_switch,
     ),
 )
-# What names a version alone: of NCCL, if nothing else is in it.
-_WEAK = re.compile(rb"^.{0,80}\b[NR]CCL version (?:: )?\d+\.\d+\.\d+\S*", re.MULTILINE)
 
 
 def find_inputs(given: GivenText) -> list[InputKind]:
     """Return the rows that know a text: none, one, or several that share an output."""
     found = [each for each in INPUTS if each.knows(given)]
-    if not found and not given.document and _WEAK.search(given.data):
-        return [INPUTS[0]]
-    return found
+    return found or [each for each in INPUTS if each.seems and each.seems(given)][:1]

@@ -22,6 +22,9 @@ from rdmaprov.kernel_log.reader import KernelLog
 from rdmaprov.nccl_log.assessment import LogAssessment
 from rdmaprov.nccl_log.matrix import Gdr, Matrix
 from rdmaprov.nccl_log.ras import RasReport
+from rdmaprov.subnet.judge import Assessment
+from rdmaprov.subnet.names import place
+from rdmaprov.switches.judge import SwitchAssessment
 from rdmaprov.words import some
 
 _Parsed = TypeVar("_Parsed")
@@ -33,6 +36,7 @@ def join(every: Sequence[Shown]) -> list[Shown]:
     hosts = _used(log.matrix) if log else {}
     found = [_judge_again(each, every, log, hosts) for each in every]
     together = [*_processes(every, log), *_floors(every, hosts), *_distances(every, log)]
+    together += [*_leaf_ports(every, hosts), *_switch_ports(every, hosts)]
     if together:
         files = dict.fromkeys(file for each in every for file in each.files)
         found.append(Shown("together", tuple(files), tuple(dict.fromkeys(together))))
@@ -140,3 +144,39 @@ def _distances(every: Sequence[Shown], log: LogAssessment | None) -> Iterator[st
                 "GPUDirect RDMA is off though each GPU has a near NIC, so distance is not why:"
                 " nvidia_peermem, DMA-BUF, NCCL_NET_GDR_LEVEL"
             )
+
+
+def _leaf_ports(every: Sequence[Shown], hosts: dict[str, frozenset[str]]) -> Iterator[str]:
+    """Yield what is wrong with the links of devices that the job used, or lost."""
+    used = {(_short(host), device) for host, devices in hosts.items() for device in devices}
+    for found in _all(every, Assessment):
+        for hca in found.fabric.hcas:
+            at = place(hca.end.name)
+            leaf = found.fabric.label(hca.switch)
+            ends = ((hca.end.name, hca.end.port), (leaf, hca.port))
+            wrong = [each.what for each in found.problems if (each.part, each.port) in ends]
+            if wrong and (_short(at.host), at.device) in used:
+                yield (
+                    f"{at.host} {at.device}, which the job used, is on {leaf} port {hca.port}:"
+                    f" {'; '.join(wrong)}"
+                )
+
+
+def _switch_ports(every: Sequence[Shown], hosts: dict[str, frozenset[str]]) -> Iterator[str]:
+    """Yield what is wrong with ports that lead to hosts of the job, as switches name them."""
+    names = {_short(host): host for host in hosts}
+    for found in _all(every, SwitchAssessment):
+        for port in found.ports:
+            words = re.split(r"[^\w-]+", f"{port.neighbour} {port.description}")
+            wrong = [
+                each.what
+                for each, own in found.problems.items()
+                if each.proven and port.name in own
+            ]
+            for host in (names[word] for word in dict.fromkeys(words) if word in names):
+                if wrong:
+                    yield f"{found.reading.name} {port.name} leads to {host}: {'; '.join(wrong)}"
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0]

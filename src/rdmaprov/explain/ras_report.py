@@ -1,4 +1,4 @@
-"""What NCCL's RAS said of a job (`ncclras`, or port 28028), as text.
+"""What NCCL's RAS said of a job (`ncclras`, or port 28028), as text or as JSON (`-f json`).
 
 RAS shows one moment of a job that runs: ranks that are ahead or behind are ordinary then. So it
 accuses nobody of being behind, and a process that does not answer only where the others do.
@@ -7,11 +7,14 @@ accuses nobody of being behind, and a process that does not answer only where th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
-from rdmaprov.nccl_log.ras import MOST_BYTES, RasReport, parse_report
+from rdmaprov.nccl_log.ras import MOST_BYTES, LaggingRank, RasProcess, RasReport, parse_report
 from rdmaprov.words import quantity, some
 
 _SIZE = re.compile(r"^ +(\d{1,7}) +[\d-]{1,15} +[\d-]{1,15} +(\d{1,7}) +(\d{1,7})$", re.MULTILINE)
@@ -24,48 +27,184 @@ _END = re.compile(r"^Warnings\r?\n=+", re.MULTILINE)
 # ncclErrorToString (src/ras/client_support.cc).
 _REPORTED = re.compile(r"^ +(?:Rank (\d{1,7})|\d{1,7} ranks) reported ([\w ]{1,40}?)(?: --.*)?$")
 _REMOTE, _RUNS = "Remote process error", "NCCL operation in progress"
+_IN_PROGRESS = 7
+_ERROR_WORDS = {
+    1: "Unhandled CUDA error",
+    2: "System error",
+    3: "Internal error",
+    4: "Invalid argument",
+    5: "Invalid usage",
+    6: _REMOTE,
+}
+_NO_COMMA = re.compile(rb'("nvml_dev": \d{1,9})(\s{1,64}"status":)')
 _ENDING = {"FINALIZE", "ABORT"}
 _AGAIN = "ask again after a minute (ncclras -v): who stays behind then keeps the others waiting"
+_NOT_ALL = "it did not hear from all in time"
 _LOOK = "look at the process, its standard error and exit status, and dmesg -T on its host"
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What RAS answered, in either form.
+
+    Attributes:
+        groups: number of communicators, ranks of each, status, errors.
+        size: nodes and GPUs, 0 if it does not say.
+        reported: by the error that ranks report, these ranks, empty if they are not named.
+        unread: what it does not tell, and what to do.
+    """
+
+    report: RasReport
+    groups: Sequence[tuple[str, ...]]
+    reported: Mapping[str, Sequence[str]]
+    size: tuple[int, int] = (0, 0)
+    total: int = 0
+    unread: tuple[tuple[str, str], ...] = ()
 
 
 def read(given: GivenText) -> Shown:
     """Return what a report of RAS shows."""
-    text = given.text[:MOST_BYTES]
-    report = parse_report(text)
-    groups = [found.groups() for found in _GROUP.finditer(text)]
-    size = _SIZE.search(text)
-    total = int(size[2]) if size else max((int(group[1]) for group in groups), default=0)
-    findings = [*_silent(report, total, groups), *_reported(text), *_unequal(report, groups)]
-    has_end = bool(_END.search(text)) and len(given.data) <= MOST_BYTES
-    if not has_end:
-        what = "RAS: cut off before its end, `Warnings`"
-        findings.append(unread(given.name, what, "save all that ncclras prints"))
-    if re.search(r"^ *TIMEOUT\s*$", text, re.MULTILINE):
-        findings.append(unread(given.name, "RAS: it did not hear from all in time", _AGAIN))
-    is_right = bool(groups) and all(each[2:] == ("RUNNING", "OK") for each in groups)
+    answer = _of_json(given) if given.data.lstrip()[:1] == b"{" else _of_text(given)
+    findings = [*_silent(answer), *_reported(answer), *_unequal(answer)]
+    findings += [unread(given.name, f"RAS: {what}", remedy) for what, remedy in answer.unread]
+    is_right = bool(answer.groups) and all(each[2:] == ("RUNNING", "OK") for each in answer.groups)
     return Shown(
         "ras",
         (given.name,),
-        tuple(_sentences(groups, size)),
+        tuple(_sentences(answer)),
         tuple(findings),
         "every process answers, and all ranks are at one operation" if is_right else "",
         ("why it stands there: the ranks' logs, and torch's flight recorder",) if findings else (),
-        (report,),
+        (answer.report,),
     )
 
 
-def _sentences(groups: list[tuple[str, ...]], size: re.Match[str] | None) -> Iterator[str]:
-    if size:
-        yield f"{quantity(int(size[1]), 'node')}, {quantity(int(size[2]), 'GPU')}"
-    for count, ranks, status, errors in groups[:20]:
+def _of_text(given: GivenText) -> _Answer:
+    text = given.text[:MOST_BYTES]
+    groups = [found.groups() for found in _GROUP.finditer(text)]
+    size = _SIZE.search(text)
+    said: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if (found := _REPORTED.match(line)) and found[2] != _RUNS:
+            said.setdefault(found[2], []).append(found[1] or "")
+    lacks = []
+    if not _END.search(text) or len(given.data) > MOST_BYTES:
+        lacks.append(("cut off before its end, `Warnings`", "save all that ncclras prints"))
+    if re.search(r"^ *TIMEOUT\s*$", text, re.MULTILINE):
+        lacks.append((_NOT_ALL, _AGAIN))
+    return _Answer(
+        parse_report(text),
+        groups,
+        said,
+        (int(size[1]), int(size[3])) if size else (0, 0),
+        int(size[2]) if size else max((int(group[1]) for group in groups), default=0),
+        tuple(lacks),
+    )
+
+
+def _of_json(given: GivenText) -> _Answer:
+    """Return what the JSON says; NCCL 2.28.9 leaves out a comma in each missing rank."""
+    document = given.document
+    if not document:
+        whole = _NO_COMMA.sub(rb"\1,\2", given.data)
+        document = replace(given, data=whole).document
+    if not document:
+        nothing = (("its JSON is damaged or cut off", "save all that ncclras prints"),)
+        return _Answer(RasReport((), ()), (), {}, unread=nothing)
+    silent, processes = set[RasProcess](), set[RasProcess]()
+    lagging: list[LaggingRank] = []
+    groups: Counter[tuple[str, str, str]] = Counter()
+    said: dict[str, dict[str, None]] = {}
+    for each in _rows(document.get("communicators")):
+        ranks, missing = _rows(each.get("ranks")), _rows(each.get("missing_ranks"))
+        lost = {_process(rank) for rank in missing if any(_status(rank).values())}
+        behind, failed = list(_behind(ranks)), list(_failed(ranks))
+        for words, number in failed:
+            said.setdefault(words, {})[number] = None
+        of = len(ranks) + len(missing)
+        is_short = bool(missing) or _number(each.get("size")) > of
+        flags = {"INCOMPLETE": is_short, "MISMATCH": bool(behind), "ERROR": bool(failed)}
+        errors = ",".join(word for word, is_so in flags.items() if is_so) or "OK"
+        groups[str(of), _state(ranks), errors] += 1
+        silent |= lost
+        lagging += behind
+        processes |= lost | {_process(rank) for rank in ranks}
+    ras = document.get("ras")
+    is_late = isinstance(ras, dict) and bool(ras.get("timeouts_count"))
+    return _Answer(
+        RasReport(tuple(sorted(silent)), tuple(sorted(lagging))),
+        [(str(count), *group) for group, count in groups.items()],
+        {words: list(ranks) for words, ranks in said.items()},
+        (len({each.node for each in processes}), len({(p.node, p.gpu) for p in processes})),
+        len({(each.node, each.pid) for each in processes}),
+        ((_NOT_ALL, _AGAIN),) if is_late else (),
+    )
+
+
+def _rows(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _status(rank: Mapping[str, Any]) -> dict[str, int]:
+    """Return the flags and results of a rank."""
+    status = rank.get("status")
+    given = status.items() if isinstance(status, dict) else ()
+    return {str(key): _number(value) for key, value in given}
+
+
+def _process(rank: Mapping[str, Any]) -> RasProcess:
+    host = str(rank.get("host", ""))[:64]
+    return RasProcess(host, _number(rank.get("pid")), _number(rank.get("cuda_dev")))
+
+
+def _state(ranks: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the text form calls the furthest state of a communicator's ranks."""
+    every = [_status(rank) for rank in ranks]
+    if any(each.get("abort_flag") for each in every):
+        return "ABORT"
+    if any(each.get("finalize_called") or each.get("destroy_flag") for each in every):
+        return "FINALIZE"
+    return "INIT" if any(each.get("init_state") == _IN_PROGRESS for each in every) else "RUNNING"
+
+
+def _failed(ranks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the errors of ranks, in the words of the text form, and their numbers."""
+    for rank in ranks:
+        status = _status(rank)
+        for error in {status.get("init_state", 0), status.get("async_error", 0)}:
+            if error and error != _IN_PROGRESS:
+                words = _ERROR_WORDS.get(error, "Unexpected error")
+                yield words, str(_number(rank.get("rank")))
+
+
+def _behind(ranks: Sequence[Mapping[str, Any]]) -> Iterator[LaggingRank]:
+    """Yield the ranks that launched fewer operations of a kind than another one."""
+    launched: dict[str, list[tuple[int, RasProcess]]] = {}
+    for rank in ranks:
+        counts = rank.get("collective_counts")
+        for name, count in counts.items() if isinstance(counts, dict) else ():
+            launched.setdefault(str(name), []).append((_number(count), _process(rank)))
+    for own in launched.values():
+        most = max(count for count, _ in own)
+        yield from (LaggingRank(process, count, most) for count, process in own if count < most)
+
+
+def _sentences(answer: _Answer) -> Iterator[str]:
+    nodes, gpus = answer.size
+    if nodes:
+        yield f"{quantity(nodes, 'node')}, {quantity(gpus, 'GPU')}"
+    for count, ranks, status, errors in answer.groups[:20]:
         of = quantity(int(ranks), "rank")
         yield f"{quantity(int(count), 'communicator')} of {of}: {status}, {errors}"
 
 
-def _silent(report: RasReport, total: int, groups: list[tuple[str, ...]]) -> Iterator[Finding]:
+def _silent(answer: _Answer) -> Iterator[Finding]:
     """Yield the processes that do not answer; of many, or at a job's end, they are no fault yet."""
-    silent = report.unresponsive
+    silent, total, groups = answer.report.unresponsive, answer.total, answer.groups
     if not silent:
         if any("INCOMPLETE" in errors for *_, errors in groups):
             what = "RAS: ranks are missing, and their processes are not named"
@@ -89,21 +228,18 @@ def _silent(report: RasReport, total: int, groups: list[tuple[str, ...]]) -> Ite
     )
 
 
-def _reported(text: str) -> Iterator[Finding]:
+def _reported(answer: _Answer) -> Iterator[Finding]:
     """Yield the errors that ranks report; a remote error is a victim's."""
-    said: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        if (found := _REPORTED.match(line)) and found[2] != _RUNS:
-            said.setdefault(found[2], []).append(found[1] or "")
-    for words, ranks in said.items():
+    for words, ranks in answer.reported.items():
         who = f"rank {', '.join(filter(None, ranks[:4]))}" if any(ranks) else "ranks"
         victim = "; it lost another one, and is not at fault" if words == _REMOTE else ""
         what = f"{who}: '{words}', as NCCL's RAS says{victim}"
         yield Finding("nccl.failed", what, "read the ranks' logs: pass them to rdmaprov explain")
 
 
-def _unequal(report: RasReport, groups: list[tuple[str, ...]]) -> Iterator[Finding]:
-    if report.lagging or any("MISMATCH" in errors for *_, errors in groups):
+def _unequal(answer: _Answer) -> Iterator[Finding]:
+    report = answer.report
+    if report.lagging or any("MISMATCH" in errors for *_, errors in answer.groups):
         behind = ""
         if report.lagging:
             most = max(each.most for each in report.lagging)

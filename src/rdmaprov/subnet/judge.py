@@ -90,7 +90,9 @@ def judge(subnet: Subnet, *, is_saved: bool = False) -> Assessment:
     lost = 0.0
     loops = None
     if subnet.discovery.cables:
-        problems += _of_cables(subnet, fabric)
+        problems += _of_cables(fabric)
+    problems += rate_problems(subnet, fabric)
+    problems += error_problems(subnet, fabric)
     if subnet.discovery.cables and subnet.tables:
         problems += _unread(routes)
         problems += lost_problems(routes, routes.lost())
@@ -119,15 +121,13 @@ def _balance(
     return list(balance_problems(fabric, tables, loads, is_explained)) if is_tree(fabric) else []
 
 
-def _of_cables(subnet: Subnet, fabric: SubnetGraph) -> Iterator[Finding]:
+def _of_cables(fabric: SubnetGraph) -> Iterator[Finding]:
     yield from identity_problems(fabric)
     yield from missing_problems(fabric)
     yield from gap_problems(fabric)
     yield from leaf_problems(fabric)
     yield from order_problems(fabric)
     yield from trunk_problems(fabric)
-    yield from rate_problems(subnet, fabric)
-    yield from error_problems(subnet, fabric)
 
 
 def _unread(routes: Routes) -> Iterator[Finding]:

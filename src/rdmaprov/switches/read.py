@@ -41,6 +41,11 @@ def read_switch(saved: SavedSwitch) -> SwitchReading:
     return replace(found, not_read=(*not_read, *found.not_read))
 
 
+def is_known(answer: SavedAnswer) -> bool:
+    """Return whether a system that I know, with a reader or without one, wrote an answer."""
+    return _reader_of(answer) is not None
+
+
 def _contradicts(own: SwitchReader | str | None, reader: SwitchReader) -> bool:
     """Return whether an answer is of another system; any may answer gNMI, SONiC has two shells."""
     if isinstance(own, SwitchReader):
