@@ -60,7 +60,7 @@ class Machine:
     def __init__(self, root: str = "/") -> None:
         self.root = root
         # Told of each file before `write` or `remove` replaces it: its name, and the new text.
-        self.keep: Callable[[str, str | None], None] | None = None
+        self.keep: Callable[[str, str | None, Access | None], None] | None = None
         # Told of each step of a plan before it is made, a plan.Step.
         self.note: Callable[[Any], None] | None = None
         self.standing: list[str] = []  # the site's scheduler_standing_processes
@@ -195,9 +195,9 @@ class Machine:
         Raises:
             NodeError: it cannot be written; what stood there still stands.
         """
-        path = self.path(name)
+        path, wanted = self.path(name), access or own(mode)
         if self.keep is not None:
-            self.keep(name, text)
+            self.keep(name, text, wanted)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             handle, temporary = tempfile.mkstemp(prefix=".rdmaprov-", dir=os.path.dirname(path))
@@ -205,7 +205,6 @@ class Machine:
                 with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
                     file.write(text)
                     file.flush()
-                    wanted = access or own(mode)
                     # A directory with setgid gives its own group to what is made in it.
                     os.fchown(file.fileno(), wanted.user, wanted.group)
                     os.fchmod(file.fileno(), wanted.mode)
@@ -234,7 +233,7 @@ class Machine:
     def remove(self, name: str) -> None:
         """Make sure that there is no such file."""
         if self.keep is not None and os.path.lexists(self.path(name)):
-            self.keep(name, None)
+            self.keep(name, None, None)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path(name))
 

@@ -16,7 +16,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .machine import CommandFailed, Machine, NodeError
+from .machine import Access, CommandFailed, Machine, NodeError
 from .plan import Step, with_the_first
 
 STORE = "/var/lib/rdmaprov/replaced"
@@ -91,11 +91,12 @@ class Replaced:
     change: str
     role: str
 
-    def keep(self, name: str, text: str | None) -> None:
+    def keep(self, name: str, text: str | None, access: Access | None = None) -> None:
         """Keep what stands at a path, before something else does.
 
         Args:
             text: what is to stand there; None for nothing.
+            access: whose it will be, and its mode.
 
         Raises:
             NodeError: it cannot be kept; nothing may be replaced then.
@@ -106,7 +107,9 @@ class Replaced:
             found = kept(self.machine, self.change)
             found["reverted"].pop(self.role, None)
             entries = found["files"]
-            now = {"role": self.role, "path": name, "after": digest(_bytes(text))}
+            now: dict[str, Any] = {"role": self.role, "path": name}
+            now["after"] = digest(_bytes(text))
+            now["access"] = access and [access.mode, access.user, access.group]
             for entry in entries:
                 if (entry["role"], entry["path"]) == (self.role, name):
                     entry.update(now)  # what stood there before this change is kept already

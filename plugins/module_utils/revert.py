@@ -156,9 +156,12 @@ def _seen(machine: Machine, path: str) -> tuple[str, str]:
 
 
 def _is_ours(machine: Machine, entry: dict[str, Any]) -> bool:
-    """Return whether what the role wrote still stands there, or was before."""
+    """Return whether what the role wrote still stands there, with its access, or was before."""
     ours = ("file", entry["after"]) if entry["after"] else ("absent", "")
-    return _seen(machine, entry["path"]) in (ours, _before(entry))
+    access = machine.access(entry["path"])
+    wrote = entry.get("access")  # none of a file that it removed, and in older lists
+    is_same = not (access and wrote) or [access.mode, access.user, access.group] == wrote
+    return (is_same and _seen(machine, entry["path"]) == ours) or _is_back(machine, entry)
 
 
 def _before(entry: dict[str, Any]) -> tuple[str, str]:

@@ -167,12 +167,19 @@ def test_links_come_back_as_links_also_those_that_lead_nowhere(node: FakeMachine
     assert tree(node) == before
 
 
-@pytest.mark.parametrize("how", ["other text", "removed", "a link to the same", "a directory"])
+@pytest.mark.parametrize(
+    "how", ["other text", "removed", "a link to the same", "a directory", "mode", "text of before"]
+)
 def test_file_that_was_changed_since_is_named_and_left_alone(node: FakeMachine, how: str):
     node.write("/etc/a.conf", "new\n")
     node.write("/etc/z.conf", "new\n")
     path = Path(node.path("/etc/a.conf"))
-    path.unlink()
+    if how == "mode":
+        path.chmod(0o600)
+    elif how == "text of before":  # by a hand: with another mode
+        path.write_bytes(b"caf\xe9\r\n")
+    else:
+        path.unlink()
     if how == "other text":
         path.write_text("of the admin\n")
     elif how == "a link to the same":
