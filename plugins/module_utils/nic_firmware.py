@@ -21,6 +21,7 @@ MODEL, ENGINE = "INTERNAL_CPU_MODEL", "INTERNAL_CPU_OFFLOAD_ENGINE"
 _LINK_TYPES = {"roce": "ETH(2)", "infiniband": "IB(1)"}  # as the tools show them
 _COLUMNS = ("Default", "Current", "Next Boot", "New")
 _SWITCH = {"true": "1", "false": "0"}
+_MOST_FUNCTIONS = 256  # of a card
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _refuse_harm(
                 f"that kind. Is fabric_kind: {kind} right for this node? Else unplug it first"
             )
     count = str(wanted.get("NUM_OF_PF", function + 1))
-    if count.isdigit() and int(count) <= function:
+    if not any(means(str(each), count) for each in range(function + 1, _MOST_FUNCTIONS + 1)):
         raise Refused(
             f"{what}: NUM_OF_PF={count} takes its function away (.{function}); write "
             f"{function + 1} or more"

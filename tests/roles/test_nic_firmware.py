@@ -234,6 +234,8 @@ ENGINE = "INTERNAL_CPU_OFFLOAD_ENGINE"
         (1, ETHERNET, {"LINK_TYPE_P2": "VPI"}, r"LINK_TYPE_P2=VPI is not ETH\(2\)"),
         (0, ETHERNET, {"LINK_TYPE_P1": True}, "so True does not say what is meant"),
         (1, ETHERNET, {"NUM_OF_PF": 1}, r"takes its function away \(\.1\); write 2 or more"),
+        (1, ETHERNET, {"NUM_OF_PF": "0x1"}, r"takes its function away \(\.1\)"),
+        (1, ETHERNET, {"NUM_OF_PF": True}, r"takes its function away \(\.1\)"),
         (0, NIC_MODE, {ENGINE: "ENABLED"}, "is DPU mode"),
         (0, NIC_MODE, {ENGINE: 0}, "is DPU mode"),
         (0, NIC_MODE, {ENGINE: False}, r"is DISABLED\(1\), so False does not say what is meant"),

@@ -46,9 +46,14 @@ def _named(value: object, names: dict[str, str]) -> str:
     text = str(value).strip().upper()
     if text in ("TRUE", "FALSE"):
         return ""
-    if re.fullmatch(r"0X[0-9A-F]+", text):
-        text = str(int(text, 16))
-    return names.get(text, text)
+    text = re.sub(r"\(\d+\)$", "", text)  # as the tools show it
+    return names.get(str(_number(text)), text)
+
+
+def _number(value: object) -> int:
+    """Return what mlxconfig takes a value for; -1 for none that counts something."""
+    found = re.fullmatch(r"\s*(?:0x([0-9a-f]+)|(\d+))\s*", str(value).lower())
+    return int(found[1] or found[2], 16 if found[1] else 10) if found else -1
 
 
 def _ports(node: Node) -> set[int] | None:
@@ -78,7 +83,7 @@ def _rails(node: Node) -> Iterator[Violation]:
                 if ports is None:
                     remedy += "; name the rails by pci if none of them is this port"
                 yield Violation(_SETTING_NAME, message, remedy, (name,))
-        elif name == "NUM_OF_PF" and ports and str(value).isdigit() and int(value) < max(ports):
+        elif name == "NUM_OF_PF" and ports and _number(value) < max(ports):
             message = f"NUM_OF_PF is {value}, so rails on function .{max(ports) - 1} would vanish"
             yield Violation(_SETTING_NAME, message, f"write {max(ports)} or more", (name,))
     engine, model = (
