@@ -48,7 +48,7 @@ lab-tools: venv
 # browser that opens reports, a Slurm that gives made-up nodes, and an InfiniBand subnet.
 test-tools: lab-tools
 	@missing=; for each in tc=iproute2 nsenter=util-linux sshd=openssh-server dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver \
-	lldpd=lldpd lldpad=lldpad munged=munge slurmctld=slurmctld slurmd=slurmd srun=slurm-client \
+	dnf=dnf rpmbuild=rpm createrepo_c=createrepo-c lldpd=lldpd lldpad=lldpad munged=munge slurmctld=slurmctld slurmd=slurmd srun=slurm-client \
 	bwrap=bubblewrap ibsim=ibsim-utils opensm=opensm ibnetdiscover=infiniband-diags; do \
 	PATH=$$PATH:/usr/sbin command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }

@@ -159,6 +159,26 @@ def test_excluded_packages_are_held_and_told(node: Installroot, key: str):
         install(node, offer("doca-ofed", "3.1.0"))
 
 
+@pytest.mark.parametrize(
+    ("pattern", "is_held"),
+    [
+        ("lustre-client.noarch", True),
+        ("lustre-client-2.15*", True),
+        ("lustre-client-0:2.15-1.*", True),
+        ("lustre-client-2.14*", False),
+        ("lustre", False),
+    ],
+)
+def test_exclude_holds_by_each_form_that_dnf_knows(node: Installroot, pattern: str, is_held: bool):
+    """As dnf itself does: it then offers the package no more."""
+    for path in ("/etc/dnf/dnf.conf", "/etc/dnf/libdnf5.conf.d/20-site.conf"):
+        node.write("/etc/dnf/dnf.conf", "[main]\n")
+        node.write(path, f"[main]\nexcludepkgs={pattern}\n")
+        assert Dnf(node).held() == ({"lustre-client"} if is_held else set())
+    node.write("/etc/dnf/dnf.conf", f"[main]\nexcludepkgs={pattern}\n")
+    assert bool(node.run(["dnf", "-q", "repoquery", "lustre-client"])) != is_held
+
+
 @pytest.fixture
 def rhel(machine: FakeMachine) -> FakeMachine:
     """Provide a node of the Red Hat family: its commands only, never run for real."""

@@ -14,6 +14,8 @@ _QUIET = ["dnf", "-q", "-y"]
 # Its answer ends with an error where there is something to do, and has the table on stdout.
 _PREVIEW = ["sh", "-c", '"$@" 2>&1 || true', "sh", "dnf", "--assumeno"]
 _CONFIGURATION = "/etc/dnf/dnf.conf"
+_DROP_INS = "/etc/dnf/libdnf5.conf.d"  # of dnf5
+_MACHINE = re.compile(r"\.(noarch|x86_64|aarch64|i686|\*)$")
 _FORM = "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"
 _OFFER = "%{name}\t%{epoch}:%{version}-%{release}\t%{repoid}\n"
 
@@ -134,8 +136,10 @@ class Dnf(Manager):
     def held(self) -> set[str]:
         """Return the packages that versionlock or an administrator's exclude= keeps."""
         there = self.installed()
-        excluded = excludes(self.machine.read(_CONFIGURATION) or "")
-        kept = {n for n in there if any(fnmatch.fnmatchcase(n, each) for each in excluded)}
+        paths = [f"{_DROP_INS}/{name}" for name in self.machine.names(_DROP_INS)]
+        texts = [self.machine.read(path) or "" for path in (_CONFIGURATION, *paths)]
+        excluded = [each for text in texts for each in excludes(text)]
+        kept = {name for name, each in there.items() if _is_kept(each, excluded)}
         if "python3-dnf-plugin-versionlock" not in there:
             return kept
         said = self.machine.run([*_QUIET, "versionlock", "list"])
@@ -217,6 +221,14 @@ def excludes(text: str) -> list[str]:
     main = parser["main"] if parser.has_section("main") else {}
     words = " ".join(main.get(key, "") for key in ("exclude", "excludepkgs"))
     return re.split(r"[,\s]+", words.strip()) if words.strip() else []
+
+
+def _is_kept(package: Package, patterns: list[str]) -> bool:
+    """Return whether a pattern is of a package, by one of the forms that dnf knows."""
+    version = package.version.rpartition(":")[2]
+    forms = [package.name, f"{package.name}-{version}", f"{package.name}-{package.version}"]
+    plain = [_MACHINE.sub("", each) for each in patterns]
+    return any(fnmatch.fnmatchcase(form, each) for form in forms for each in plain)
 
 
 def _exact(offer: Offer) -> str:
