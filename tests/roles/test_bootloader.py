@@ -93,6 +93,22 @@ def carried(node: FakeMachine) -> list[str]:
     return [entry.line for entry in grub.entries(node.read(grub.CONFIG) or "")]
 
 
+def test_semicolon_ends_no_command_of_grub_s(node: Debian):
+    plan = Plan(node)
+    argument = "pci=disable_acs_redir=0000:17:00.0;0000:18:00.0"
+    node.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet pci=noaer"\n')
+    assert bootloader.takes_lists(node)
+    bootloader.arguments(plan, "pcie-acs", ("pci=disable_acs_redir",), [argument])
+    for step in plan.steps:
+        step.do()
+    written = argument.replace(";", "\\;")
+    assert f"quiet pci=noaer {written}\n" in (node.read(grub.CONFIG) or "")
+    node.boot()
+    again = Plan(node)
+    bootloader.arguments(again, "pcie-acs", ("pci=disable_acs_redir",), [argument])
+    assert (again.steps, again.reboot) == ([], [])
+
+
 def test_every_kernel_but_recovery_gets_its_arguments(node: Debian):
     before = carried(node)
     apply(node, WANTED)

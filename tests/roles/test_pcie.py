@@ -235,7 +235,8 @@ def iommu_on(node: Node, kind: str) -> None:
     )
 
     def mkconfig(argv: list[str]) -> str:
-        drop_in = node.read("/etc/default/grub.d/zz-rdmaprov-pcie.cfg") or '="quiet"'
+        (name,) = node.names("/etc/default/grub.d")
+        drop_in = node.read(f"/etc/default/grub.d/{name}") or ""
         words = drop_in.partition('="')[2].replace("$GRUB_CMDLINE_LINUX_DEFAULT", "quiet")
         Path(argv[2]).write_text(entry.format(words.partition('"')[0]))
         return ""
@@ -257,6 +258,18 @@ def test_iommu_mode_waits_for_a_boot_and_is_then_proven(node: Node):
     node.put(f"{GROUP}/type", "identity\n")
     after = run(node, iommu="passthrough")
     assert (after["changed"], after["reboot"]) == (False, [])
+
+
+def test_locked_kernel_switches_redirects_off_at_its_next_boot(node: Node):
+    iommu_on(node, "identity")
+    node.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+    argument = f"pci=disable_acs_redir={NIC_PORT};{GPU_PORT}"
+    result = run(node)
+    assert [argument in each for each in result["reboot"]] == [True]
+    assert argument.replace(";", "\\;") in (node.read(CFG) or "")
+    assert not run(node)["changed"]
+    node.put("/proc/cmdline", f"root=/dev/sda1 ro quiet {argument}\n")
+    assert (run(node)["changed"], run(node)["reboot"]) == (False, [])
 
 
 def cpu_flags(node: Node, *ids: int) -> None:

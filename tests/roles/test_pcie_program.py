@@ -216,7 +216,7 @@ def test_registers_of_a_locked_kernel_are_left_and_named_once(node, monkeypatch,
     done = run(node)
     (said,) = [each for each in done["warnings"] if "locked down" in each]
     assert f"{NIC} MaxReadReq 512 bytes" in said
-    assert f"give the kernel 'pci=disable_acs_redir={NIC_PORT};{GPU_PORT}'" in said
+    assert f"by 'pci=disable_acs_redir={NIC_PORT};{GPU_PORT}'" in said
     assert node.value(BALANCING) == "0"
     assert node.exists(UNIT)
     again = run(node)

@@ -11,8 +11,9 @@ from .bls import Bls
 from .grub import Grub
 from .line import Owned
 
-# Nothing that a shell, GRUB's own language or a boot entry would read as more than a word.
-_SAFE = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9_.,:-]+)?")
+# Nothing that a shell, GRUB's own language or a boot entry would read as more than a word, but ";",
+# which only Grub knows how to write.
+_SAFE = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9_.,:;=-]+)?")
 
 
 class BootLoader(Protocol):
@@ -56,6 +57,11 @@ def arguments(plan: Plan, owner: str, names: tuple[str, ...], wanted: list[str])
                 " ".join(running), " ".join(wanted)
             )
         )
+
+
+def takes_lists(machine: Machine) -> bool:
+    """Return whether the boot loader gives the kernel an argument with ";"."""
+    return isinstance(_loader(machine), Grub)
 
 
 def running_arguments(machine: Machine, names: tuple[str, ...]) -> list[str]:

@@ -17,6 +17,8 @@ CONFIG = "/boot/grub/grub.cfg"
 NEW = CONFIG + ".rdmaprov"
 DEFAULTS = "/etc/default/grub"
 DROP_INS = "/etc/default/grub.d"
+# Else it would end a command of GRUB's. grub-mkconfig copies the line as it is.
+_SEMICOLON = "\\;"
 _MENUENTRY = re.compile(r"\s*menuentry\s")
 _ID = re.compile(r"\$menuentry_id_option\s+'([^']*)'")
 _LINUX = re.compile(r"\s*linux(?:16|efi)?\s+(\S+)\s*(.*)")
@@ -54,7 +56,7 @@ class Grub:
         text = (
             f"# Written by rdmaprov ({owned.owner}); changes here are lost.\n"
             'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {}"\n'
-        ).format(" ".join(owned.wanted))
+        ).format(" ".join(owned.wanted).replace(";", _SEMICOLON))
         if owned.wanted and not others:
             plan.file(drop_in, text)
         else:
@@ -80,7 +82,8 @@ def _others(machine: Machine, owned: Owned, drop_in: str) -> bool:
             continue
         for line in (machine.read(path) or "").splitlines():
             variable = _VARIABLE.match(line)
-            words = owned.of(re.sub("[\"']", " ", variable[1])) if variable else ()
+            text = re.sub("[\"']", " ", variable[1]) if variable else ""
+            words = owned.of(text.replace(_SEMICOLON, ";"))
             found += words
             if words and found != owned.wanted[: len(found)]:
                 raise Refused(
@@ -103,7 +106,7 @@ def entries(text: str) -> list[Entry]:
             name = known[1] if known else ""
         linux = _LINUX.match(line)
         if linux:
-            found.append(Entry(name, linux[1], linux[2]))
+            found.append(Entry(name, linux[1], linux[2].replace(_SEMICOLON, ";")))
     return found
 
 

@@ -14,5 +14,10 @@ class Owned:
     wanted: tuple[str, ...]
 
     def of(self, line: str) -> tuple[str, ...]:
-        """Return the arguments of these names that a command line has, in its order."""
-        return tuple(word for word in line.split() if word.partition("=")[0] in self.names)
+        """Return the arguments of these names that a command line has, in its order.
+
+        A name may have a part of the value, such as pci=disable_acs_redir.
+        """
+        words = line.split()
+        names = {*self.names}
+        return tuple(w for w in words if names & {w.partition("=")[0], w.rpartition("=")[0]})

@@ -21,8 +21,10 @@ POLICIES = "/sys/devices/system/cpu/cpufreq"
 _PASS_THROUGH = ("vfio-pci", "pci-stub", "pciback")
 
 
-def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
+def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> list[str]:
     """Add what must change in the running kernel.
+
+    Returns the bridges whose redirects a locked kernel lets nobody switch off, but a boot.
 
     Raises:
         Refused: the node does not have what is wanted, or something else decides it.
@@ -39,29 +41,35 @@ def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
                 _read_request(plan, rail, function, int(arguments["max_read_request_bytes"]))
             if arguments["irq_affinity"] == "local":
                 interrupts.local(plan, function, f"{rail.name} {function.address}")
+    bridges: list[Function] = []
     if arguments["acs_redirect"] == "off":
         nics = [function for _, found in by_rail for function in found]
         # The unit's description has no IOMMU: a boot's program has nobody to warn.
-        _redirects(plan, nics, arguments.get("iommu", ""))
-    if pci.is_locked_down(plan.machine):
-        _leave_registers(plan, before)
+        bridges = _redirects(plan, nics, arguments.get("iommu", ""))
+    if pci.is_locked_down(plan.machine) and _leave_registers(plan, before):
+        return [bridge.address for bridge in bridges]
+    return []
 
 
-def _leave_registers(plan: Plan, before: int) -> None:
-    """Take out the steps that a locked kernel refuses, and say once what they would have set."""
+def _leave_registers(plan: Plan, before: int) -> bool:
+    """Take out the steps that a locked kernel refuses, and say once what they would have set.
+
+    Returns whether redirects are among them.
+    """
     left = [
         step.change for step in plan.steps[before:] if step.change and _is_register(step.change)
     ]
     plan.steps = [step for step in plan.steps if step.change not in left]
     if not left:
-        return
+        return False
     lines = [f"{each.device} {each.setting} {each.seen}" for each in left]
-    bridges = ";".join(each.device for each in left if each.setting == _REDIRECT)
-    remedy = f"; for ACS, give the kernel 'pci=disable_acs_redir={bridges}'" if bridges else ""
+    redirects = ";".join(each.device for each in left if each.setting == _REDIRECT)
+    remedy = f"; for ACS, a boot does it by 'pci=disable_acs_redir={redirects}'"
     plan.warnings.append(
         f"the kernel is locked down ({pci.LOCKDOWN}), so registers stay as the firmware set them: "
-        f"{', '.join(lines)}. Set them in the machine's firmware setup{remedy}"
+        f"{', '.join(lines)}. Set them in the machine's firmware setup{remedy if redirects else ''}"
     )
+    return bool(redirects)
 
 
 def _is_register(change: Change) -> bool:
@@ -137,8 +145,11 @@ def _refuse_above_payload(machine: Machine, device: str, function: Function, wan
             )
 
 
-def _redirects(plan: Plan, nics: list[Function], iommu: str) -> None:
-    """Have no redirect on the bridges between GPUs, and from a GPU to NICs and NVMe drives."""
+def _redirects(plan: Plan, nics: list[Function], iommu: str) -> list[Function]:
+    """Have no redirect on the bridges between GPUs, and from a GPU to NICs and NVMe drives.
+
+    Returns these bridges.
+    """
     gpus = pci.gpus(plan.machine)
     peers = [*nics, *gpus, *pci.nvme_drives(plan.machine)]
     pairs = [(gpu, peer) for gpu in gpus for peer in peers if _shared(gpu, peer)]
@@ -147,7 +158,7 @@ def _redirects(plan: Plan, nics: list[Function], iommu: str) -> None:
             "ACS: no GPU is below one PCIe switch with a rail, another GPU or an NVMe drive "
             "(/sys/bus/pci/devices)"
         )
-        return
+        return []
     bridges = _between(pairs)
     wrong = [(bridge, bridge.redirects()) for bridge in bridges]
     if any(seen for _, seen in wrong):
@@ -158,6 +169,7 @@ def _redirects(plan: Plan, nics: list[Function], iommu: str) -> None:
             plan.add(change, bridge.redirect_off)
     if iommu == "keep":
         _warn_of_translation(plan, pairs)
+    return bridges
 
 
 def _shared(one: Function, other: Function) -> int:

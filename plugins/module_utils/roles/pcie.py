@@ -14,6 +14,8 @@ from ..plan import Plan, Refused
 from ..rails import find
 
 CLASS = "/sys/class/iommu"
+# Linux Documentation/admin-guide/kernel-parameters.txt: what a locked kernel does for itself.
+_REDIRECT = "pci=disable_acs_redir"
 _TABLES = "/sys/firmware/acpi/tables"
 _PROCESSORS = "/proc/cpuinfo"
 _HIGHEST_ID = 254
@@ -110,8 +112,11 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """
     plan = Plan(machine)
     rails = find(machine, arguments["rails"])
-    running.add(plan, rails, arguments)
+    locked = running.add(plan, rails, arguments)
     boot.at_boot(plan, arguments, rails)
     found = [function for rail in rails for function in pci.of_rail(machine, rail)]
     mode(plan, arguments["iommu"], found)
+    if locked and bootloader.takes_lists(machine):
+        argument = f"{_REDIRECT}={';'.join(locked)}"
+        bootloader.arguments(plan, "pcie-acs", (_REDIRECT,), [argument])
     return plan
