@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from typing import Any
 from tests.cli.certified import SIZES, CertifiedFleet
 from tests.cli.hostile import wrong
 from tests.cli.hostile.strangers import SECRET, Input
+from tests.cli.hostile_sites import SITES, Hostile
 from tests.report import runs
 from tests.unit.helpers import fleet_runs
 from tests.unit.helpers.sites import GOOD, write
@@ -95,7 +97,8 @@ def _documents(name: str, good: Any, words: Sequence[object], codes: set[int]) -
     for title, plant in _PLANTS.items():
 
         def make(place: Path, plant: Callable[[Path], object] = plant) -> Sequence[object]:
-            path = _put(name, b"", *words)(place) and place / name
+            _put(name, b"", *words)(place)
+            path = place / name
             path.unlink()
             plant(path)
             return words
@@ -491,6 +494,39 @@ def units() -> list[Input]:
     ]
 
 
+_SCRIPTS = ("hosts", "hosts.sh", "inventory.py", "x.yml", "x.json")
+
+
+def completions() -> list[Input]:
+    """Return sites, and runs of a site, of which a shell completes the names of nodes."""
+    words = {"COMP_WORDS": "rdmaprov validate site --limit ", "COMP_CWORD": "4"}
+    asked = {**words, "_RDMAPROV_COMPLETE": "bash_complete"}
+    script = '#!/bin/sh\ntouch @CANARY@\necho \'{"made": {"hosts": ["n7"]}}\'\n'
+    scripts = [Hostile(f"program {name}", {"hosts.yml": None, name: script}) for name in _SCRIPTS]
+
+    def wrong(_place: Path, said: str) -> str:
+        offered = [line.removeprefix("plain,") for line in said.split()]
+        odd = [name for name in offered if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)]
+        return f"offers {odd[:3]}" if odd else ""
+
+    def put(site: Hostile, make: Callable[[Path], object], place: Path) -> Sequence[object]:
+        site.write(place / "site", place / "canary")
+        make(place)
+        return ()
+
+    runs_of_site = _documents(
+        "runs/20260101-000000-validate/results.json", runs.validated(4) | {"site": "site"}, (), {0}
+    )
+    found = [
+        *(
+            Input(f"site: {each.id}", partial(put, each, bool), frozenset({0}))
+            for each in (*SITES, *scripts)
+        ),
+        *(replace(each, make=partial(put, Hostile(""), each.make)) for each in runs_of_site),
+    ]
+    return [replace(each, wrong=wrong, environment=asked) for each in found]
+
+
 AREAS: dict[str, tuple[Callable[[], list[Input]], str]] = {
     "records (`plan --record`)": (records, "refused with 2, or judged"),
     "certificates (`certificate verify`)": (certificates, "1, 2 or 4: never valid"),
@@ -498,5 +534,6 @@ AREAS: dict[str, tuple[Callable[[], list[Input]], str]] = {
     "`history.sqlite`": (indexes, "0, with the metrics of the runs alone"),
     "where a file is written (`--metrics`)": (metrics, "0, or 2 or 4 and nothing written"),
     "`--notify`": (notifications, "0, or 2 before anything; no secret printed"),
+    "completion (`--limit`)": (completions, "0, with names alone, and nothing of the site runs"),
     "units (`schedule`)": (units, "units with our lines alone, or 2 or 3"),
 }
