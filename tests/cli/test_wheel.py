@@ -117,8 +117,6 @@ def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
         sys.executable,
         "-m",
         "pytest",
-        "-p",
-        "rdmaprov.validate.plugin",
         "--pyargs",
         "rdmaprov.suite",
         f"--inventory={site}",
