@@ -35,6 +35,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.runs.estimate import expected
 from rdmaprov.runs.last_word import last_words
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line, Meter
@@ -84,6 +85,10 @@ def measure(
         chosen = choose(whole.fleet.nodes, launcher or "", slurm_job or "")
         ready = stack.enter_context(_idle(whole, site, options, chosen)) if is_idle else whole
         limit = ",".join(ready.nodes) if is_idle else limit
+        if resume is None:
+            count, soak_s = len(ready.nodes), options.soak_s
+            took = expected(site, "accept", count, stages=options.stages, soak_s=soak_s)
+            ready.say_expected(took)
         result, _ = run_gate(
             site,
             limit,

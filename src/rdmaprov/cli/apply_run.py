@@ -27,6 +27,7 @@ from rdmaprov.replace.batches import Batches
 from rdmaprov.replace.journal import Journal, identity_of, journal_directory
 from rdmaprov.replace.roll import Roll, is_left_alone
 from rdmaprov.replace.steps import APPLY, DRAIN, VALIDATE, Replacement, Step, Stopped
+from rdmaprov.runs.estimate import expected
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.choice import choose_scheduler, wait_s
 from rdmaprov.scheduler.model import NodeStatus, Scheduler
@@ -67,6 +68,9 @@ def converge(
         if kept is not None:
             kept.require_site(ready.nodes)
             ready = ready.only(kept.nodes)
+        count = len(ready.nodes)
+        batches = -(-count // batch.of(count)) if batch is not None else 1
+        ready.say_expected(expected(site, "apply", count, batches=batches, roles=named))
         asks = kept is None and not yes and is_interactive(ready.screen)
         agreed = Agreement(ready, reboot, kept, asks)
         scheduler = choose_scheduler(ready.fleet.nodes)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Unpack
 
+from rdmaprov.acceptance.stage_report import USUAL
 from rdmaprov.apply import summary
 from rdmaprov.apply.run import ApplyRequest
 from rdmaprov.bandwidth import rates
@@ -19,7 +20,7 @@ from rdmaprov.cli.replace_looks import (
     key_lines,
     machine_lines,
 )
-from rdmaprov.cli.replace_work import Asked, Work
+from rdmaprov.cli.replace_work import LEAST, Asked, Work
 from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.discover import reach
 from rdmaprov.errors import UsageError
@@ -38,6 +39,7 @@ from rdmaprov.replace.steps import (
     Stopped,
     runs_elsewhere,
 )
+from rdmaprov.runs.estimate import Expected, expected, in_turn
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.choice import choose_scheduler, choose_witness_scheduler, wait_s
 from rdmaprov.scheduler.service import is_foreign
@@ -161,11 +163,25 @@ def return_nodes(
         ticket = ticket or str(journal.get(names[0], "ticket") or "")
         for node in names:
             journal.note(node, ticket=ticket)
+        ready.say_expected(in_turn(_expected(work)))
         stopped = _replacement(work, take_over, f" ({ticket})" if ticket else "").run()
         if stopped.code is ExitCode.OK:
             for node in names:
                 hardware.keep(journal.directory, node, work.facts[node], ticket)
         return _conclude(work, stopped)
+
+
+def _expected(work: Work) -> list[Expected | None]:
+    """Return how long each step will take that is left; no run is kept of replace itself."""
+    site, names = work.asked.site, work.asked.nodes
+    left = [step for step in PROOFS if any(not work.journal.has(name, step) for name in names)]
+    count = len(names)
+    return [
+        expected(site, step, count + LEAST, stages=USUAL)
+        if step == ACCEPT
+        else expected(site, step, count)
+        for step in left
+    ]
 
 
 def _replacement(work: Work, take_over: bool, label: str) -> Replacement:

@@ -30,6 +30,7 @@ from rdmaprov.probe.fleet import find_target
 from rdmaprov.problem import fold_problems
 from rdmaprov.report.write import report_page
 from rdmaprov.runs.directory import RunDirectory
+from rdmaprov.runs.estimate import Expected
 from rdmaprov.runs.files import write_whole
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
@@ -76,6 +77,11 @@ class Prepared:
         """Return the site with some nodes alone."""
         nodes = tuple(node for node in self.fleet.nodes if node.name in names)
         return replace(self, fleet=replace(self.fleet, nodes=nodes))
+
+    def say_expected(self, duration: Expected | None) -> None:
+        """Print about how long it will take, if that is known."""
+        if duration is not None:
+            self.screen.remark(Line(duration.text))
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.runs.estimate import expected
 from rdmaprov.runs.groups import merge_lost
 from rdmaprov.terminal import Line
 from rdmaprov.tuner.files import site_lines, site_tuner, tuner_file, words
@@ -141,6 +142,7 @@ def measure(
         if len(ready.nodes) < 2:
             what = f"{', '.join(ready.nodes)}: tune needs two nodes or more"
             raise UsageError(what, "Select two nodes or more with --limit")
+        ready.say_expected(expected(site, "tune", len(ready.nodes)))
         head = Head("tune", site, limit, datetime.now(UTC), ready.waivers)
         with RunDirectory("tune", ready.mask, "trials.log") as directory:
             answer = _answer(ready, directory, wanted, seed, launcher or "", slurm_job or "")
