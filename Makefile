@@ -6,6 +6,7 @@
 #   make matrix    the unit tests, a plan and a validate on each Python with each ansible-core that is supported
 #   make gpu       ranks over NCCL, where there is an NVIDIA GPU
 #   make site      the documentation as a web site, in .site; without a connection
+#   make package   wheel, source and collection, and what their registries check; from a package index
 #   make generate  write the files that repeat what is declared once
 #   make demo      the whole job on a virtual cluster, step by step
 #   make lab       a virtual cluster, up and ready
@@ -20,7 +21,7 @@ export ANSIBLE_HOME := $(CURDIR)/.ansible
 # Tests start the program a thousand times: without, each start compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: generate site venv lab-tools test-tools demo lab check lint unit program pass labs long test test-lab test-all test-hours matrix gpu gpu-there lock clean
+.PHONY: generate site venv lab-tools test-tools demo lab check lint unit program pass labs long test test-lab test-all test-hours matrix gpu gpu-there lock clean package
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -100,6 +101,7 @@ generate: venv
 	$(BIN)/python -m rdmaprov.contract.document > docs/contract.md
 	$(BIN)/python -m rdmaprov.finding.document > docs/findings.md
 	$(BIN)/python -m rdmaprov.cli.document > docs/cli.md
+	$(BIN)/python -m rdmaprov.cli.document share
 	$(BIN)/python -m tests.validate.document > docs/checks.md
 	$(BIN)/python -m tests.published > docs/measurements.md
 	$(BIN)/python -m tests.unit.helpers.doc_outputs
@@ -109,6 +111,19 @@ generate: venv
 # Its warnings, such as a link to a page that is not there, are errors.
 site: venv
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Their checkers are no part of requirements.lock: nothing else needs them.
+package: venv
+	rm -rf dist .package
+	$(PYTHON) -m venv .package
+	.package/bin/python -m pip install --quiet antsibull-changelog check-wheel-contents galaxy-importer reuse twine
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/ansible-galaxy collection build . --output-path dist
+	.package/bin/twine check --strict dist/rdmaprov-*.whl dist/rdmaprov-[0-9]*.tar.gz
+	.package/bin/check-wheel-contents dist
+	.package/bin/reuse lint
+	.package/bin/antsibull-changelog lint
+	cd dist && PATH=$(CURDIR)/.package/bin:$$PATH python -m galaxy_importer.main rdmaprov-node-*.tar.gz
 
 # The whole pass on virtual machines, from factory nodes to an accepted fleet; and the pages.
 pass: test-tools
@@ -160,4 +175,4 @@ lock: venv
 	  --strip-extras --upgrade --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(TORCH) .matrix .mypy_cache .pytest_cache .ruff_cache .ansible .site dist
+	rm -rf $(VENV) $(TORCH) .matrix .package .mypy_cache .pytest_cache .ruff_cache .ansible .site dist

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Receive buffers: 8 priorities to 8 buffers within a fixed total.
  *

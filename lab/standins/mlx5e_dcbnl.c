@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * dcbnl operations with the semantics of mlx5e (drivers/net/ethernet/mellanox/mlx5/
  * core/en_dcbnl.c): what a setting means, what it refuses, what a probe resets. The

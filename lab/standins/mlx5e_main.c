@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * STAND-IN for the Ethernet half of an mlx5 NIC: attach, detach, and what of the
  * card's state outlives a driver.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * /sys/kernel/standin_mlx5e: attach, detach, and one directory per attached netdev.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR MIT
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * STAND-IN for nvidia_peermem: registers its clients with the vendor driver's
  * peer-memory registry, and refuses to load where there is none.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The inside of standin_ofed: what the files of the module share. */
 #ifndef STANDIN_OFED_INTERNAL_H
 #define STANDIN_OFED_INTERNAL_H

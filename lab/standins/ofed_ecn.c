@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * /sys/class/net/<netdev>/ecn: congestion control (DCQCN) parameters of a port.
  *

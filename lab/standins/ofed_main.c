@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * STAND-IN for "the vendor's driver is running": while this module is loaded, what
  * MLNX_OFED and DOCA add to the kernel's interfaces is there: the ecn tree of a

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The peer-memory registry of the vendor's ib_core: clients come and go and are
  * listed in /sys/kernel/mm/memory_peers. No memory is ever registered through them,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * /sys/class/infiniband/<dev>/tc/1/traffic_class: the DS byte of all RoCE v2 packets
  * of a device, whatever the application put into its queue pair.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The peer-memory interface of the vendor's ib_core, as far as a stand-in needs it:
  * a client names itself and offers callbacks, of which nobody here calls one.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* What standin_mlx5e offers to other modules (standin_ofed). */
 #ifndef STANDIN_MLX5E_H
 #define STANDIN_MLX5E_H

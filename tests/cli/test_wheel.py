@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,27 @@ def test_wheel_carries_the_directory(installed, tmp_path, name):
     found = Path(python(installed, code, tmp_path))
     assert found == installed / "rdmaprov/_data" / name
     assert any(found.rglob("*.*"))
+
+
+def test_wheel_carries_what_distributions_ask_for(installed):
+    """Its types, the manual page and completions, and the text of each license it names."""
+    assert (installed / "rdmaprov/py.typed").exists()
+    assert {each.name for each in (installed / "share").rglob("*") if each.is_file()} == {
+        "rdmaprov.1",
+        "rdmaprov",
+        "_rdmaprov",
+        "rdmaprov.fish",
+    }
+    (about,) = installed.glob("rdmaprov-*.dist-info")
+    assert "License-Expression: Apache-2.0 AND GPL-2.0-only\n" in (about / "METADATA").read_text()
+    named = set(re.findall(r"SPDX-License-Identifier: (\S+)", _standins(installed)))
+    texts = {each.stem for each in about.glob("licenses/**/*.txt")}
+    assert named <= texts
+    assert "GPL-2.0-only" in named
+
+
+def _standins(installed):
+    return "".join(each.read_text() for each in installed.glob("rdmaprov/_data/lab/standins/*"))
 
 
 def test_wheel_leaves_a_lab_s_own_hosts_behind(installed):

@@ -88,7 +88,7 @@ def measure(
         if resume is None:
             count, soak_s = len(ready.nodes), options.soak_s
             took = expected(site, "accept", count, stages=options.stages, soak_s=soak_s)
-            ready.say_expected(took)
+            session.say_expected(ready.screen, took)
         result, _ = run_gate(
             site,
             limit,

@@ -70,7 +70,9 @@ def converge(
             ready = ready.only(kept.nodes)
         count = len(ready.nodes)
         batches = -(-count // batch.of(count)) if batch is not None else 1
-        ready.say_expected(expected(site, "apply", count, batches=batches, roles=named))
+        session.say_expected(
+            ready.screen, expected(site, "apply", count, batches=batches, roles=named)
+        )
         asks = kept is None and not yes and is_interactive(ready.screen)
         agreed = Agreement(ready, reboot, kept, asks)
         scheduler = choose_scheduler(ready.fleet.nodes)

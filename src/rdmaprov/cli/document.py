@@ -1,9 +1,13 @@
-"""The command line reference: docs/cli.md."""
+"""The command line reference: docs/cli.md, and what the wheel puts into share/ of its prefix."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
+from rdmaprov import __version__
 from rdmaprov.cli import PROGRAM, cli
 from rdmaprov.exit_codes import MEANINGS
 
@@ -51,5 +55,39 @@ def markdown() -> str:
     return "\n".join(line.rstrip() for line in "\n".join(lines).splitlines()) + "\n"
 
 
+def man_page() -> str:
+    """Return rdmaprov(1): the help of every command, as it is."""
+    lines = [f'.TH RDMAPROV 1 "" "rdmaprov {__version__}"', ".SH NAME", f"rdmaprov \\- {cli.help}"]
+    lines[-1] = lines[-1].splitlines()[0].rstrip(".")
+    for context in commands():
+        text = context.command.get_help(context).replace("\\", "\\e").replace("-", "\\-")
+        shown = ("\\&" + line.rstrip() for line in text.splitlines())
+        lines += [f'.SH "{context.command_path.upper()}"', ".nf", *shown, ".fi"]
+    lines += [".SH EXIT STATUS", *(f".TP\n{int(code)}\n{each}" for code, each in MEANINGS.items())]
+    return "\n".join(lines) + "\n"
+
+
+SHARE = {
+    "bash": "bash-completion/completions/rdmaprov",
+    "zsh": "zsh/site-functions/_rdmaprov",
+    "fish": "fish/vendor_completions.d/rdmaprov.fish",
+}
+
+
+def share() -> dict[str, str]:
+    """Return the manual page and the completions, by their path in share/."""
+    found = {"man/man1/rdmaprov.1": man_page()}
+    for shell, path in SHARE.items():
+        made = get_completion_class(shell)
+        assert made is not None  # noqa: S101 - click has these three
+        found[path] = made(cli, {}, PROGRAM, "_RDMAPROV_COMPLETE").source()
+    return found
+
+
 if __name__ == "__main__":
-    click.echo(markdown(), nl=False)
+    if len(sys.argv) == 1:
+        click.echo(markdown(), nl=False)
+    for name, text in share().items() if len(sys.argv) > 1 else ():
+        path = Path(sys.argv[1], name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)

@@ -163,7 +163,7 @@ def return_nodes(
         ticket = ticket or str(journal.get(names[0], "ticket") or "")
         for node in names:
             journal.note(node, ticket=ticket)
-        ready.say_expected(in_turn(_expected(work)))
+        session.say_expected(ready.screen, in_turn(_expected(work)))
         stopped = _replacement(work, take_over, f" ({ticket})" if ticket else "").run()
         if stopped.code is ExitCode.OK:
             for node in names:

@@ -78,11 +78,6 @@ class Prepared:
         nodes = tuple(node for node in self.fleet.nodes if node.name in names)
         return replace(self, fleet=replace(self.fleet, nodes=nodes))
 
-    def say_expected(self, duration: Expected | None) -> None:
-        """Print about how long it will take, if that is known."""
-        if duration is not None:
-            self.screen.remark(Line(duration.text))
-
     @property
     def arguments(self) -> tuple[str, ...]:
         """Return the arguments of ansible-playbook."""
@@ -135,6 +130,12 @@ def start_run(request: ApplyRequest, ready: Prepared) -> Iterator[Run]:
 def screen_for(json_file: IO[str] | None, mask: Mask) -> Screen:
     """Return the screen of a verb: standard output, unless that carries the JSON."""
     return Screen(Console(stderr=is_stdout(json_file), highlight=False), mask, verbosity())
+
+
+def say_expected(screen: Screen, duration: Expected | None) -> None:
+    """Print about how long a verb will take, if that is known."""
+    if duration is not None:
+        screen.remark(Line(duration.text))
 
 
 def is_stdout(json_file: IO[str] | None) -> bool:

@@ -142,7 +142,7 @@ def measure(
         if len(ready.nodes) < 2:
             what = f"{', '.join(ready.nodes)}: tune needs two nodes or more"
             raise UsageError(what, "Select two nodes or more with --limit")
-        ready.say_expected(expected(site, "tune", len(ready.nodes)))
+        session.say_expected(ready.screen, expected(site, "tune", len(ready.nodes)))
         head = Head("tune", site, limit, datetime.now(UTC), ready.waivers)
         with RunDirectory("tune", ready.mask, "trials.log") as directory:
             answer = _answer(ready, directory, wanted, seed, launcher or "", slurm_job or "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,6 +161,20 @@ def test_every_verb_is_used_in_a_guide():
 def test_command_line_reference_is_up_to_date():
     """Refresh with: python -m rdmaprov.cli.document > docs/cli.md."""
     assert (ROOT / "docs" / "cli.md").read_text() == document.markdown()
+
+
+@pytest.mark.parametrize(("path", "text"), document.share().items(), ids=str)
+def test_manual_page_and_completions_are_current(path, text):
+    """Refresh with: make generate."""
+    assert (ROOT / "share" / path).read_text() == text
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
+def test_manual_page_has_no_mistake_that_groff_sees():
+    command = ["groff", "-man", "-Tutf8", "-ww", ROOT / "share/man/man1/rdmaprov.1"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert shown.stderr == ""
+    assert "--max-failures" in shown.stdout
 
 
 def test_checks_reference_is_up_to_date():
