@@ -1,4 +1,4 @@
-"""`rdmaprov explain sizing`: what a training step asks of a fabric, and which switches it takes."""
+"""`rdmaprov explain sizing`: what a training step asks of a fabric."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rdmaprov.exit_codes import ExitCode
 
 @click.command(
     "sizing",
-    short_help="Derive a fabric from a training job; count its switches.",
+    short_help="Derive what a training step needs of a fabric.",
     epilog="Exit codes: 0 derived, 2 wrong usage.",
 )
 @click.option("--parameters", metavar="NUMBER", help="Weights of the model, such as 7e9 or 70B.")
@@ -20,7 +20,7 @@ from rdmaprov.exit_codes import ExitCode
     show_default=True,
     help="Type of gradients, gathered weights and activations.",
 )
-@click.option("--gpus", type=int, help="GPUs of the job.  [default: all of --nodes]")
+@click.option("--gpus", type=int, help="GPUs of the job.")
 @click.option("--step-s", type=float, metavar="SECONDS", help="Compute time of a step.")
 @click.option("--gpu", metavar="NAME", help="GPU as nvidia-smi names it, instead of --step-s.")
 @click.option("--batch-tokens", type=float, metavar="N", help="Tokens of a step, of all replicas.")
@@ -41,33 +41,13 @@ from rdmaprov.exit_codes import ExitCode
 @click.option(
     "--gpus-per-node", type=int, help="GPUs that share NVLink.  [default: as many as --rails, or 1]"
 )
-@click.option("--nodes", type=int, help="Nodes that the fabric connects.")
 @click.option("--rails", type=int, help="RDMA ports per node.  [default: one for each GPU]")
-@click.option(
-    "--link-gbps", type=float, help="Line rate of one rail, in Gb/s.  [default: 400 for a step]"
-)
-@click.option("--ports", type=int, help="Ports per switch, each at the rate of --link-gbps.")
-@click.option(
-    "--oversubscription",
-    default="1",
-    show_default=True,
-    metavar="RATIO",
-    help="Ratio of leaf downlinks to uplinks, such as 2 or 17:15; 1 is non-blocking.",
-)
-@click.option(
-    "--planes",
-    type=int,
-    default=0,
-    help="Fabrics that share no switch; 1: all rails in one tree.  [default: one for each rail]",
-)
+@click.option("--link-gbps", type=float, help="Line rate of one rail, in Gb/s.  [default: 400]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def sizing(as_json: bool, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
-    """Derive what a training step needs from the fabric, and how many switches that fabric has.
+    """Derive what a training step needs from the fabric; print each number with its formula.
 
-    \b
-    A step:    --parameters, --gpus, and --step-s or --gpu with --batch-tokens
-    Switches:  --nodes, --rails, --link-gbps and --ports
-    Both can be asked together. Each number is printed with its formula.
+    A step is --parameters, --gpus, and --step-s or --gpu with --batch-tokens.
     """
     from rdmaprov.cli import explain_sizing_run
 

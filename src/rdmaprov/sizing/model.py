@@ -10,7 +10,6 @@ from rdmaprov.errors import UsageError
 DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 # What papers call them.
 SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8"}
-STRATEGIES = ("ddp", "fsdp")
 # A weight and a token take two operations forward and four backward.
 # J. Kaplan and others, Scaling Laws for Neural Language Models, arXiv 2001.08361, section 2.1
 FLOPS = 6
