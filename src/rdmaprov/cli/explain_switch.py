@@ -30,8 +30,8 @@ def switch(**given: Any) -> int:  # noqa: ANN401 - explain_switch_run has their 
     """Judge PFC, ECN, DSCP maps, buffers and MTU of switches, from saved command output.
 
     Each DIRECTORY has the output of one switch, or a directory for each switch; each FILE is one
-    switch. Reads SONiC's CONFIG_DB, Cumulus Linux' nv show, Arista's running
-    configuration and a gnmic get of OpenConfig, whatever the files are called.
+    switch. Reads SONiC's CONFIG_DB, Cumulus Linux' nv show and Arista's running configuration,
+    whatever the files are called.
 
     Connects to nothing and changes nothing. Settings that no output shows are not verified.
 

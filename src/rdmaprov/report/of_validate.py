@@ -45,7 +45,7 @@ def view(data: Mapping[str, Any]) -> View:
             ),
             site,
         ),
-        files=("results.json", "junit.xml", "logs/pytest.log"),
+        files=("results.json", "logs/pytest.log"),
     )
 
 

@@ -11,7 +11,6 @@ class SwitchSystem(StrEnum):
     SONIC = "SONiC"
     CUMULUS = "Cumulus Linux"
     ARISTA = "Arista EOS"
-    OPENCONFIG = "OpenConfig"
 
     @property
     def keyword(self) -> str:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import yaml
 
-from rdmaprov.switches import arista, cumulus, openconfig, sonic
-from rdmaprov.switches.model import SwitchReading, SwitchSystem
+from rdmaprov.switches import arista, cumulus, sonic
+from rdmaprov.switches.model import SwitchReading
 from rdmaprov.switches.reader import SwitchReader
 from rdmaprov.switches.saved import SavedAnswer, SavedSwitch
 
-READERS: tuple[SwitchReader, ...] = (sonic.READER, arista.READER, cumulus.READER, openconfig.READER)
+READERS: tuple[SwitchReader, ...] = (sonic.READER, arista.READER, cumulus.READER)
 _LIKE = "a system whose ports are named like GigabitEthernet1/0/1"
 _MOST_CHARACTERS = 1 << 20
 
@@ -49,9 +49,9 @@ def is_known(answer: SavedAnswer) -> bool:
 def _contradicts(own: SwitchReader | str | None, reader: SwitchReader) -> bool:
     """Return whether an answer is of another system; any may answer gNMI, SONiC has two shells."""
     if isinstance(own, SwitchReader):
-        return own is not reader and SwitchSystem.OPENCONFIG not in (own.system, reader.system)
+        return own is not reader
     is_shell = own is not None and own.startswith("is of ") and reader.system in own
-    return not (own is None or is_shell or reader.system is SwitchSystem.OPENCONFIG)
+    return own is not None and not is_shell
 
 
 def _reader_of(answer: SavedAnswer) -> SwitchReader | str | None:

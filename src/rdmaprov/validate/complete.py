@@ -10,7 +10,7 @@ import pytest
 
 from rdmaprov.resources import suite_dir
 from rdmaprov.validate.fixtures import SELECTION
-from rdmaprov.validate.items import node_in, target_of
+from rdmaprov.validate.items import target_of
 
 # A node that was up for longer than the run was in one boot meanwhile.
 _ASK = "cat /proc/sys/kernel/random/boot_id /proc/uptime"
@@ -71,11 +71,6 @@ class Completeness:
         """Count the checks of each node."""
         self.due.update(map(_name, session.items))
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, ids: Collection[str]) -> None:
-        """Count what xdist's workers are to ask: each of them has all of it."""
-        self.due = self.due or Counter(map(node_in, ids))
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Ask each node for its boot, while there are connections; nobody after an interrupt.
@@ -83,8 +78,7 @@ class Completeness:
         Who ended the run does not wait for nodes, and what asks them may be half started.
         """
         selection = session.config.stash.get(SELECTION, None)
-        is_worker = hasattr(session.config, "workerinput")
-        if selection is None or not self._is_live or is_worker or exitstatus not in _TO_THE_END:
+        if selection is None or not self._is_live or exitstatus not in _TO_THE_END:
             return
         asked = dict.fromkeys(filter(None, self.due), _ASK)
         answers = selection.hosts.run({n: ask for n, ask in asked.items() if n in selection.hosts})

@@ -112,13 +112,11 @@ def load_selection(config: pytest.Config) -> Selection:
     limits = Limits(config.getoption("command_timeout"), config.getoption("node_timeout"))
     if (probe := config.stash.get(_PROBE, None)) is not None:
         return asked_of(fleet, probe, limits)
-    # A worker of xdist's judges some nodes only, and need not connect to the others.
-    together = not hasattr(config, "workerinput")
-    return select(fleet, limits, together, _become_password(config))
+    return select(fleet, limits, _become_password(config))
 
 
 def _become_password(config: pytest.Config) -> str:
-    """Return sudo's password, which also reaches xdist's workers as the name of a file alone."""
+    """Return sudo's password, of which an option has the name of a file alone."""
     file = config.getoption("become_password_file")
     try:
         return read_password(Path(file)) if file else ""

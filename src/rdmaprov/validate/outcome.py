@@ -64,7 +64,6 @@ def classify(report: pytest.TestReport, found: pytest.ExceptionInfo[BaseExceptio
     vars(report)[FINDING] = getattr(found and found.value, "finding", {})
     if report.when == "call" and report.failed and found is not None and is_error(found):
         report.when = "setup"  # what pytest calls an error
-        # An attribute of its own: xdist passes it on, and junit.xml stays as it is.
         vars(report)[_UNREACHABLE] = isinstance(found.value, NodeUnreachable)
 
 

@@ -24,7 +24,6 @@ def keep_results(session: pytest.Session, selection: Selection) -> None:
     paths = [Path(word.partition("::")[0]).resolve() for word in config.args]
     if (
         options.is_preloaded(config)
-        or hasattr(config, "workerinput")
         or config.option.collectonly
         or not any(path.is_relative_to(suite) for path in paths)
     ):

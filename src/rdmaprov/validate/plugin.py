@@ -138,6 +138,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
         return
+    if config.pluginmanager.hasplugin("dsession"):
+        message = "-n is gone: all nodes are asked at the same time already. Leave it out"
+        raise pytest.UsageError(message)
     try:
         selection = config.stash[SELECTION] = options.load_selection(config)
     except RdmaprovError as error:
@@ -185,16 +188,6 @@ def pytest_pycollect_makeitem(
     return items.make_checks(collector, name, obj, selection) if is_test else None
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Make xdist run all items of a node in one worker, so that each node has one connection."""
-    if config.getoption("dist") != "load":
-        return None  # the user chose
-    from rdmaprov.validate.distribute import ByNode  # xdist need not be there
-
-    return ByNode(config, log)
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a function of pytest's own for each rail or each node."""
     selection = metafunc.config.stash.get(SELECTION, None)
@@ -227,14 +220,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def _may_move(config: pytest.Config) -> bool:
     """Return whether a moving line may be shown: no option asks for other output."""
     plain = config.get_verbosity() == 0 and not config.getoption("usepdb")
-    prints = config.getoption("capture") == "no" or hasattr(config, "workerinput")
-    return plain and not prints and not config.pluginmanager.hasplugin("dsession")
+    return plain and config.getoption("capture") != "no"
 
 
 def _is_grouped(config: pytest.Config) -> bool:
     """Return whether equal results of several nodes are printed once; -v prints each."""
     plain = config.get_verbosity() < 1 and not config.getoption("usepdb")
-    return plain and config.getoption("tbstyle") == "auto" and not hasattr(config, "workerinput")
+    return plain and config.getoption("tbstyle") == "auto"
 
 
 def _is_large(config: pytest.Config) -> bool:
@@ -242,8 +234,7 @@ def _is_large(config: pytest.Config) -> bool:
     selection = config.stash.get(SELECTION, None)
     if selection is None or len(selection.fleet.nodes) <= _MANY:
         return False
-    distributed = hasattr(config, "workerinput") or config.pluginmanager.hasplugin("dsession")
-    return not distributed and config.get_verbosity() < 1 and not config.getoption("usepdb")
+    return config.get_verbosity() < 1 and not config.getoption("usepdb")
 
 
 @pytest.hookimpl(tryfirst=True)

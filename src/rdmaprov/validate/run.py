@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import io
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,7 +20,6 @@ from rdmaprov.runs.directory import RunDirectory, runs_directory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
 from rdmaprov.validate.complete import Completeness
-from rdmaprov.validate.junit import JUnit
 from rdmaprov.validate.options import Preloaded
 from rdmaprov.validate.results import CheckResults, lines
 
@@ -58,7 +56,7 @@ class Done:
 
 
 def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | None = None) -> Done:
-    """Judge the nodes of a fleet; keep results.json, junit.xml and logs/pytest.log.
+    """Judge the nodes of a fleet; keep results.json and logs/pytest.log.
 
     Args:
         probe: what asks the nodes; None for connections of their own.
@@ -70,17 +68,10 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | No
     is_limited = request.limit is not None or request.hosts is not None
     asked = Completeness(is_live=probe is None, is_limited=is_limited)
     findings = CheckResults(tuple(node.name for node in fleet.nodes), asked=asked)
-    with (
-        RunDirectory("validate", mask, log="pytest.log") as directory,
-        tempfile.TemporaryDirectory(prefix="rdmaprov-validate-") as scratch,
-    ):
-        junit = JUnit(directory, mask)
-        plugins = [findings, asked, junit, Preloaded(fleet, probe)]
-        # Without it, -n would make pytest delete what the user's own tests left in /tmp.
-        own = f"--basetemp={scratch}"
-        ended = pytest.main([own, *_alone(probe), *_arguments(request)], plugins=plugins)
+    with RunDirectory("validate", mask, log="pytest.log") as directory:
+        plugins = [findings, asked, Preloaded(fleet, probe)]
+        ended = pytest.main([*_arguments(request)], plugins=plugins)
         gc.collect()  # pytest's session, with all of its checks: it is in cycles
-        junit.close()
         log_judged(directory, findings)
         code = _code(int(ended), findings)
         text = directory.write_results(
@@ -105,14 +96,9 @@ def read(site: Path, fleet: Fleet, probe: AnyProbe) -> None:
     request = ValidateRequest(site, None, None, ("-q", "-p", "no:cacheprovider"))
     with contextlib.redirect_stdout(io.StringIO()) as said:
         plugins = [Preloaded(fleet, probe)]
-        ended = pytest.main([*_alone(probe), *_arguments(request)], plugins=plugins)
+        ended = pytest.main([*_arguments(request)], plugins=plugins)
     if ended not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise RuntimeError(said.getvalue())
-
-
-def _alone(probe: AnyProbe | None) -> tuple[str, ...]:
-    """Return the arguments that keep pytest in this process, where the probe is."""
-    return () if probe is None else ("-p", "no:xdist")
 
 
 def document(

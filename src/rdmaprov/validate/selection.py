@@ -96,9 +96,10 @@ def load(
     return fleet, waived
 
 
-def select(fleet: Fleet, limits: Limits, together: bool, become_password: str = "") -> Selection:
+def select(fleet: Fleet, limits: Limits, become_password: str = "") -> Selection:
     """Return the nodes of a fleet over rdmaprov's own connections; see `open_probe`."""
-    return asked_of(fleet, open_probe(fleet, limits, together, become_password), limits)
+    probe = open_probe(fleet, limits, together=True, become_password=become_password)
+    return asked_of(fleet, probe, limits)
 
 
 def asked_of(fleet: Fleet, probe: AnyProbe, limits: Limits) -> Selection:

@@ -192,8 +192,6 @@ def test_any_json_under_known_names_is_read_without_an_error(value):
         {"swp1": {"link": value}},
         {"cmds": {"interface Ethernet1": value}},
         {"interfaces": {"Ethernet1": {"lineProtocolStatus": value, "txQueues": value}}},
-        {"openconfig-interfaces:interfaces": {"interface": [value]}, "openconfig-qos:qos": value},
-        [{"updates": [{"values": {"interfaces": {"interface": [{"name": "a", "state": value}]}}}]}],
         {
             "pfc": value,
             "trust": value,

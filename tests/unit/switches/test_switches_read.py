@@ -1,11 +1,11 @@
-"""What readers make of real answers of SONiC and OpenConfig, and of any terminal."""
+"""What readers make of real answers of SONiC, and of any terminal."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from tests.unit.helpers.switch_answers import FIXTURES, LOSSLESS, SavedAnswers
+from tests.unit.helpers.switch_answers import FIXTURES, SavedAnswers
 
 from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare, SwitchSystem
 from rdmaprov.switches.saved import split_answers
@@ -102,48 +102,6 @@ def test_sonic_port_without_entry_has_everything_off(answers):
     port = saved.write("config_db.json", config).port()
     assert (port.pfc_rx, port.trusts_dscp, port.ecn) == (frozenset(), False, {})
     assert port.watchdog == PfcWatchdog(is_on=False)
-
-
-OPENCONFIG = {
-    "openconfig-interfaces:interfaces": {"interface": [{
-        "name": "Ethernet0", "config": {"mtu": 1500},
-        "state": {"mtu": 9100, "oper-status": "UP", "counters": {"in-discards": "7"}},
-        "openconfig-if-ethernet:ethernet": {
-            "state": {"port-speed": "openconfig-if-ethernet:SPEED_400GB"}},
-    }]},
-    "openconfig-qos:qos": {
-        "queue-management-profiles": {"queue-management-profile": [{
-            "name": "roce", "wred": {"uniform": {"config": {
-                "min-threshold": "150000", "max-threshold": "1500000", "enable-ecn": True,
-                "max-drop-probability-percent": 100}}}}]},
-        "interfaces": {"interface": [{
-            "interface-id": "Ethernet0",
-            "openconfig-qos-ext:pfc": {"pfc-priorities": {"pfc-priority": [
-                {"dot1p": 3, "config": {"dot1p": 3, "enable": True}},
-                {"dot1p": 4, "config": {"dot1p": 4, "enable": False}}]}},
-            "output": {"queues": {"queue": [{
-                "name": "Ethernet0:3", "config": {"queue-management-profile": "roce"}}]}},
-        }]},
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("is_get", [True, False])
-def test_openconfig(tmp_path, is_get):
-    (tmp_path / "leaf").mkdir()
-    of_gnmic = [
-        {"source": "leaf:8080", "updates": [{"Path": name, "values": {name: value}}]}
-        for name, value in OPENCONFIG.items()
-    ]
-    (tmp_path / "leaf" / "get.json").write_text(json.dumps(of_gnmic if is_get else OPENCONFIG))
-    saved = SavedAnswers.__new__(SavedAnswers)
-    saved.path = tmp_path / "leaf"
-    found = saved.read()
-    (port,) = found.ports
-    assert found.system is SwitchSystem.OPENCONFIG
-    assert (port.mtu_bytes, port.speed_gbps, port.is_up) == (9100, 400, True)
-    assert (port.pfc_tx, port.drops) == (LOSSLESS, {"rx": 7})
-    assert port.ecn == {3: EcnCurve(True, 150000, 1500000, "bytes", 100)}
 
 
 def test_terminal_with_several_commands_is_several_answers():
