@@ -1,7 +1,5 @@
 """What every test of the project may rely on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

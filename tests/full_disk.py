@@ -1,7 +1,5 @@
 """A file system of a few kilobytes, for tests of what happens when it is full."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A switch's announcements by LLDP, and what sends them from a machine without a daemon."""
 
-from __future__ import annotations
-
 from tests.validate.switches import APPLICATIONS, ETS, PFC
 
 # TLVs of a switch with lossless RoCE: IEEE 802.1Q subtypes 9, 11, 12; 802.3 subtype 4, 9216 bytes.

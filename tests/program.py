@@ -5,8 +5,6 @@ program changes in its process ends with the fork: the working directory, signal
 streams, and the state of Ansible and pytest. So no call finds what another one left.
 """
 
-from __future__ import annotations
-
 import importlib
 import multiprocessing
 import os

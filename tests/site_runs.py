@@ -1,7 +1,5 @@
 """A site of a test's own, with its `runs/` beside it, and the verbs that are run on it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 In a copy of the checkout: what is broken there, nothing else imports.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ it asks about certificates runs as on a node, in a directory per node with /sys,
 that ssh-keygen made.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from contextlib import contextmanager

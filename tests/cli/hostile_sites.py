@@ -1,7 +1,5 @@
 """Sites that strangers may send: what each does to a program that reads it carelessly."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

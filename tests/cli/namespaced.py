@@ -1,7 +1,5 @@
 """Nodes that are this machine, with directories of a test in the place of some of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A subnet on ibsim for tests, by `rdmaprov lab subnet`, and what is wrong with it by fault."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

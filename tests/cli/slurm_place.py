@@ -1,7 +1,5 @@
 """A directory with a site, and the environment of its Slurm."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """`apply --drifted` as a program; this machine is the nodes, and is only read."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

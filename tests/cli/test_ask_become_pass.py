@@ -1,7 +1,5 @@
 """Every verb that connects to nodes asks for sudo's password, and gives it to sudo alone."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Verbs on nodes behind a jump host with sshd's own MaxStartups, over a path of 20 ms each way."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """A node whose RDMA devices are in use: apply refuses it before the first change, unless forced."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What an acceptance leaves on a node, and what the program there says, run as by Slurm."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

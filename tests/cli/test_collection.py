@@ -1,7 +1,5 @@
 """The collection builds, and a plain playbook uses what was built, without the CLI."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Half a validate says that it is one: of which node, and of the fleet."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

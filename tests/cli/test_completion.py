@@ -1,7 +1,5 @@
 """A shell completes hosts and groups, and nothing of a site is run for it."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """`rdmaprov explain FILE...`: what it answers to texts of each kind, alone and together."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """`rdmaprov explain nccl-log`: exit codes, JSON and what people read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

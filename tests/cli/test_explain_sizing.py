@@ -1,7 +1,5 @@
 """`rdmaprov explain sizing`: its JSON, its formulas, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

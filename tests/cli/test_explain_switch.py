@@ -1,7 +1,5 @@
 """`rdmaprov explain switch`: what it prints, its JSON and its exit codes."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

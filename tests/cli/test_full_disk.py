@@ -1,7 +1,5 @@
 """The controller's disk is full: the summary is shown, then what cannot be written; exit 4."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

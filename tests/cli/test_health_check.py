@@ -1,7 +1,5 @@
 """The health check that accept leaves, as Slurm runs it: a real Slurm of two nodes."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A node whose Python answers what an attacker likes: its own run fails, and nothing else does."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """--idle with a real Slurm: busy nodes are left out, and idle ones are held while measured."""
 
-from __future__ import annotations
-
 import pytest
 from tests.program import call
 from tests.unit.helpers.sites import GOOD, write

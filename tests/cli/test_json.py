@@ -1,7 +1,5 @@
 """`--json -` of every verb: standard output is JSON and nothing else, and says what is waived."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

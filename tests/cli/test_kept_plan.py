@@ -1,7 +1,5 @@
 """A plan that is kept and applied, and the question on a terminal; a node is this machine."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

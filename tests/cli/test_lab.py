@@ -1,7 +1,5 @@
 """`rdmaprov lab` answers a wrong call with what is wrong and what to write, in two lines."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

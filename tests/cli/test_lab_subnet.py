@@ -1,7 +1,5 @@
 """`rdmaprov lab subnet`: real opensm and infiniband-diags on ibsim, judged by `explain subnet`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

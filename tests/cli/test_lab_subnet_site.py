@@ -1,7 +1,5 @@
 """`rdmaprov subnet` on ibsim: real opensm and infiniband-diags, judged by the plan of the site."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -5,8 +5,6 @@ terminal on which Ctrl-C is pressed. A node without torch is in
 unit/acceptance/test_acceptance_preflight.py.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

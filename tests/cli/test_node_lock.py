@@ -1,7 +1,5 @@
 """A node that another run holds: apply does not change it, waits for it, or replaces a dead run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What `check` and `validate` print of 100 nodes that have one cause in common: a few lines."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """One plan and one validate of a node behind a real sshd: `make matrix` runs them in each pair."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Passwords that the user types: Ansible gets them, and no file ever has them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

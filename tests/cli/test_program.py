@@ -1,7 +1,5 @@
 """The program as a whole: version, help, completion, and errors that are never tracebacks."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """`rdmaprov record`, and plan and validate of what it wrote; this machine is the node."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """`rdmaprov replace` as a program, with a real Slurm and a real sshd; no node passes here."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`rdmaprov report`, and the page that every verb leaves: found, made, or one line says why not."""
 
-from __future__ import annotations
-
 import json
 import resource
 import stat

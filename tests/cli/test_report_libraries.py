@@ -1,7 +1,5 @@
 """A page without the libraries that draw it has all its numbers, or is one line."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

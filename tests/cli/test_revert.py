@@ -1,7 +1,5 @@
 """`rdmaprov revert`: what a run of apply wrote is taken back; a node is this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A rolling `rdmaprov apply` with a real Slurm: which nodes it drains, and how it ends."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`plan` and `apply` as programs, on nodes that cannot be reached: nothing is changed here."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

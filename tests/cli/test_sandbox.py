@@ -1,7 +1,5 @@
 """`check` of a stranger's site by the command of docs/strangers.md: nothing leaves the sandbox."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`rdmaprov schedule`: units that systemd accepts, and that run what they say."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Two runs on one site: the second one is told who holds it, and waits or is refused."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

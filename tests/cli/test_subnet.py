@@ -1,7 +1,5 @@
 """`rdmaprov subnet`: what it prints, keeps and refuses, with tools that print a fabric's texts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ By hand, the same was seen as user 1234 without an entry in /etc/passwd, in a di
 not writable (setpriv, unshare).
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

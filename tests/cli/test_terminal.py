@@ -1,7 +1,5 @@
 """What moves is on a terminal's standard error and nowhere else; how much is said is a choice."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`rdmaprov tune` on a made-up fleet: its answer, its files, its exit codes."""
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rdmaprov validate`: what it keeps, says and exits with."""
 
-from __future__ import annotations
-
 import json
 import signal
 import stat

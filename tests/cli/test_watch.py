@@ -1,7 +1,5 @@
 """`rdmaprov watch` on made-up nodes: its lines, files and exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

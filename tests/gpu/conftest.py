@@ -1,7 +1,5 @@
 """Ranks of each backend: NCCL's need a GPU and are run by `make gpu`, gloo's need torch alone."""
 
-from __future__ import annotations
-
 import os
 import re
 

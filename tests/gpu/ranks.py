@@ -4,8 +4,6 @@ Each node is a shell here, with one rank. NCCL refuses two ranks on one GPU of o
 node is a host of its own to it (NCCL_HOSTID): the ranks share the GPU and talk by sockets over lo.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What the stage `gpu` measures with real ranks, and what it finds where one does wrong."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

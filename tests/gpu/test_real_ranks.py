@@ -1,7 +1,5 @@
 """What the acceptance's agent measures and what is found, with real ranks on this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training steps with real ranks: both strategies, alone and together, on whatever is here."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -5,8 +5,6 @@ state; with SHARED, the module does, and its tests leave the nodes as they found
 touch only some nodes (TOUCHES), only those are restored.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

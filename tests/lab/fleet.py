@@ -1,7 +1,5 @@
 """The lab's nodes as a site of the user's own, and the verbs that are run on it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

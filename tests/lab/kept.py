@@ -4,8 +4,6 @@ A lab that is kept is of one image, one set of roles, plugins and playbooks, and
 change to any of them has another key, and the next run makes its lab anew.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """One role on one node of the lab, by a plain ansible-playbook."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """One rail of a lab node, as the tests of the stand-in modules drive it."""
 
-from __future__ import annotations
-
 import json
 
 RAIL = 1

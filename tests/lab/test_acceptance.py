@@ -5,8 +5,6 @@ imports torch twice on each node, a minute and a half of an emulated processor: 
 tests/namespaces has as well is marked `hours`.
 """
 
-from __future__ import annotations
-
 import signal
 from typing import Any
 

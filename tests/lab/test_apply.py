@@ -1,7 +1,5 @@
 """Nodes are planned, applied, interrupted and gone on with, through the program."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

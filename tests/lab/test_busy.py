@@ -1,7 +1,5 @@
 """A job is not interrupted: it is found, a link that flaps is waited for, jobs start after QoS."""
 
-from __future__ import annotations
-
 import pytest
 from tests.lab.fleet import Fleet
 from tests.lab.play import Play

@@ -1,7 +1,5 @@
 """A node behind a jump host, by an ssh configuration and with a vaulted password for sudo."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

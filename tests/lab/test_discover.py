@@ -1,7 +1,5 @@
 """Nodes are read over ssh into host variables that describe them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a suite can miss: NCCL turned off beside its file, links lost on disk, one ETS class."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

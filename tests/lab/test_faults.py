@@ -3,8 +3,6 @@
 All of it on rail 0 of node1; the wire is observed towards node2.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The way to a node is refused, or changed with a timer that takes the change back."""
 
-from __future__ import annotations
-
 import base64
 import os
 import subprocess

@@ -4,8 +4,6 @@ Their ports are files (docs/stand-ins.md); all else of the nodes is real. The fa
 ibsim: tests/cli/test_lab_subnet_site.py and tests/roles/test_subnet_manager_ibsim.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A lab is kept for the next run, and made anew where what made it has changed."""
 
-from __future__ import annotations
-
 import pytest
 from tests.lab import kept
 from tests.lab.fleet import NODES

@@ -1,7 +1,5 @@
 """A lab comes up, down, and up again, whatever happened in between, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Two runs at once: one site, or one node from two controllers; and a run that was killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -5,8 +5,6 @@ have no LLDP daemon and no way to one, so a socket sends the frames, byte by byt
 are configured; tests/namespaces/test_lldp.py has the daemons. Node2 has none either.
 """
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

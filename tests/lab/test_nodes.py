@@ -1,7 +1,5 @@
 """The nodes of the lab are what a factory-new fleet is, with a fabric that really carries RDMA."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ Its steps are those of the demonstration, and those that only a test needs. It n
 saved state; what it provisioned is kept for the other tests of the lab.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

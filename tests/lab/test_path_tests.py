@@ -1,7 +1,5 @@
 """RDMA inside of two real nodes: loopbacks over Soft-RoCE, as the stage `host` runs them."""
 
-from __future__ import annotations
-
 import pytest
 from tests.lab.fleet import Fleet
 from tests.lab.test_acceptance import Gate

@@ -3,8 +3,6 @@
 With two nodes, no path tells which of its ends is at fault.
 """
 
-from __future__ import annotations
-
 import pytest
 from tests.lab.fleet import FOUR, leftovers_of_accept
 

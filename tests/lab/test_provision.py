@@ -1,7 +1,5 @@
 """What a factory node lacks, and an apply that is cut: by a kill, a boot, a full disk."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -3,8 +3,6 @@
 Slurm is a real one on this machine; to it the lab's nodes are names, as it is not on them.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

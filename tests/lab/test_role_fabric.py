@@ -1,7 +1,5 @@
 """The role fabric on real kernels: rails that reach each other, stay so, and are repaired."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Hugepages on a real kernel: given, taken away by faults, reserved by the boot loader."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.lab

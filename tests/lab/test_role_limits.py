@@ -3,8 +3,6 @@
 That they survive a boot, as what other roles set, is in test_provision.
 """
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.lab

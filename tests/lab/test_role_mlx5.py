@@ -1,7 +1,5 @@
 """Module parameters on a real kernel: set, refused, repaired, and right after a boot."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

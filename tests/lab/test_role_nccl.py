@@ -1,7 +1,5 @@
 """nccl.conf on a real node: written, stale, repaired, with nothing else changed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

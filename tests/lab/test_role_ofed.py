@@ -1,7 +1,5 @@
 """DOCA-OFED and MLNX_OFED of their names, layout and signatures, installed with real apt."""
 
-from __future__ import annotations
-
 import pytest
 from tests.lab import debian_repository
 from tests.lab.debian_repository import HOST, Key, Packages

@@ -1,7 +1,5 @@
 """nvidia_peermem on a real kernel: refused, explained, loaded, unloaded by a fault, and booted."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.lab

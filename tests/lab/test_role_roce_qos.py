@@ -1,7 +1,5 @@
 """Lossless RoCE on a real node: faults repaired, and all there again after boot and reloads."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 

@@ -3,8 +3,6 @@
 What runs with a port of InfiniBand is in tests/roles/test_subnet_manager_ibsim.py.
 """
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.lab

@@ -1,7 +1,5 @@
 """Nodes are saved and restored as they were, whatever happened to them in between."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 

@@ -3,8 +3,6 @@
 And the record of a broken node has the verdicts of the node.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

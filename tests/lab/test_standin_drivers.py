@@ -1,7 +1,5 @@
 """The stand-ins for the vendor's driver and for nvidia_peermem behave like the real ones."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -3,8 +3,6 @@
 All of it on rail 1, with factory registers before each test.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 

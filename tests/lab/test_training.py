@@ -1,7 +1,5 @@
 """The stage `training` on real nodes over gloo: a slow process, CPU and rail are each named."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import jsonschema

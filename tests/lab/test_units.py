@@ -1,7 +1,5 @@
 """Ranks as units of a real systemd: however they end, it is known why and nothing is left."""
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

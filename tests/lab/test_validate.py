@@ -3,8 +3,6 @@
 That it is green on healthy nodes is in the demonstration, in test_provision.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@ of the network device bytes and changes of the carrier; of the stand-in of mlx5 
 priority, discards and links that went down. No pauses, marks and notifications.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

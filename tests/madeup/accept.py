@@ -1,7 +1,5 @@
 """The whole gate on a made-up fleet."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

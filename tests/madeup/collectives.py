@@ -1,7 +1,5 @@
 """How long a collective of a group takes, by latency and bandwidth along its rings or trees."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

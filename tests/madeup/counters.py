@@ -1,7 +1,5 @@
 """What the ports of a made-up fleet count while it works, as mlx5's counters have it."""
 
-from __future__ import annotations
-
 import numpy as np
 from tests.madeup.condition import Condition, Floats
 from tests.madeup.network import Flows

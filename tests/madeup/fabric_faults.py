@@ -1,7 +1,5 @@
 """Faults of the fabric: cables, leaf switches, spines, and paths between nodes."""
 
-from __future__ import annotations
-
 from tests.madeup.condition import Condition
 from tests.madeup.faults import Chance, Truth, any_node, fault, of_leaf, of_node
 

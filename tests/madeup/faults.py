@@ -1,7 +1,5 @@
 """The registry of fault kinds: what each changes, and what a right diagnosis of it names."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A made-up fleet: its parts, its clock, its counters; nodes and runner answer out of it."""
 
-from __future__ import annotations
-
 import random
 import time
 

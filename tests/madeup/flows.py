@@ -1,7 +1,5 @@
 """Which nodes of a team send how much to which, over which rails."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the GPUs of a made-up fleet do by themselves, and the faults that only this shows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

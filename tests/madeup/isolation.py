@@ -1,7 +1,5 @@
 """Isolation without a fleet: made-up fabrics that answer for pairs, and how often it errs."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence

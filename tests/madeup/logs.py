@@ -5,8 +5,6 @@ their communicators, their channels between nodes and, once for each rank, those
 in reality the latter repeat for each channel.
 """
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections import defaultdict

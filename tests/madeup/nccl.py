@@ -4,8 +4,6 @@ It has a curve of bus bandwidth by size, and settings that change it by known sh
 bench/tune.py says what noise there is, and what is counted.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Iterator, Mapping

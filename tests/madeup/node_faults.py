@@ -1,7 +1,5 @@
 """Faults within one node: GPUs, NVLink, PCIe, memory, ports and their settings."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 from tests.madeup.condition import Condition

@@ -1,7 +1,5 @@
 """Tests of single paths on a made-up fleet: what perftest would report, from its physics."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from copy import copy
 

@@ -1,7 +1,5 @@
 """Faults of processes and their settings: what dies, hangs, corrupts, is late, or lies."""
 
-from __future__ import annotations
-
 from tests.madeup.condition import Condition, RankFault
 from tests.madeup.faults import Chance, Truth, any_gpu, any_node, any_port, fault, of_node, of_rank
 

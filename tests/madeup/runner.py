@@ -1,7 +1,5 @@
 """Runs jobs on a made-up fleet; implements acceptance.launch.JobRunner."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

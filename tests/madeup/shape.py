@@ -1,7 +1,5 @@
 """What a made-up fleet is built of, and the numbers that its parts have when they are healthy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """The site of a made-up fleet: nodes as the inventory would load them."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from functools import cache

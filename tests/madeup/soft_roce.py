@@ -1,7 +1,5 @@
 """Nodes whose rails count as a lab's: packets of Soft-RoCE, bytes, priorities as of mlx5."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 

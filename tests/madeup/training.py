@@ -1,7 +1,5 @@
 """A training step on a made-up fleet: computation by device, buckets one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

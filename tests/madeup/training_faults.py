@@ -1,7 +1,5 @@
 """Faults that only a training step shows, kept apart from those of the whole gate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.madeup.condition import Condition

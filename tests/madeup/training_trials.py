@@ -1,7 +1,5 @@
 """Trials of the stage `training`: one fleet each; bench/training.py says what is counted."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Trials of the gate's diagnosis: one made-up fleet each, with at most one fault."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass

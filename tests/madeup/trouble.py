@@ -1,7 +1,5 @@
 """What stops a job on a made-up fleet, and what its ranks and supervisors show of that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

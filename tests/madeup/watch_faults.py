@@ -1,7 +1,5 @@
 """What can be wrong with a made-up fleet that is watched, and the verdicts that it must get."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Watch a made-up fleet at once: its seconds pass as fast as they are counted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from tests.madeup.shape import FleetShape

@@ -1,7 +1,5 @@
 """A task on a made-up fleet: what it costs, what its ranks report, what its ports count."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any

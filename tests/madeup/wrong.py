@@ -1,7 +1,5 @@
 """What ranks report of wrong values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A fleet of namespaces for each test, with the lab's disk of torch."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

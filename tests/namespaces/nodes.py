@@ -4,8 +4,6 @@ Their ranks are real, with the lab's torch, and their rails are links that a tes
 cut. They have no RDMA and no systemd: what needs those is tested in the lab.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The acceptance gate on four nodes over gloo, with a kernel, a network and ranks that are real."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -3,8 +3,6 @@
 The switches are lldpd with DCBX TLVs, byte by byte, of a switch that has lossless RoCE.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 All nodes share this machine's processors, so a number says nothing; who is slow does.
 """
 
-from __future__ import annotations
-
 import pytest
 from tests.namespaces.nodes import LEFT
 from tests.rank_hook import CPU_LIMIT, RANK_HOOK, SLOW_CPU, SLOW_DATA, late_steps

@@ -1,7 +1,5 @@
 """A page in a real browser, and what its reader would miss there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Acceptances of fleets of any size, as the gate's own code writes them."""
 
-from __future__ import annotations
-
 import math
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs of fleets of any size, as the verbs' own code writes them."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Reports in a real browser: nothing on the console, all parts there, readable in both schemes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A made-up Debian node whose packages come and go as apt's and dpkg's do."""
 
-from __future__ import annotations
-
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.packages.apt import CANDIDATE, Apt
 from tests.roles.fake import FakeMachine

@@ -1,7 +1,5 @@
 """A made-up port with DCB as mlx5 has it, and the tools that read and set it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

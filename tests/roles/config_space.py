@@ -1,7 +1,5 @@
 """Configuration spaces of PCI functions: captured ones, and made-up ones."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

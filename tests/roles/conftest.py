@@ -1,7 +1,5 @@
 """What the tests of roles' modules run on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A made-up node with two rails for the role fabric, and the role run on it."""
 
-from __future__ import annotations
-
 from plugins.module_utils.converge import converge
 from plugins.module_utils.roles import fabric
 from tests.roles.fake import FakeMachine, given

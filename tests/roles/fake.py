@@ -1,7 +1,5 @@
 """A made-up node: files below a directory, and programs that answer from a table."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A made-up node with hugepages, and what the role is given."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A made-up node's ip: links, addresses, routes and rules, in iproute2's JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from ipaddress import ip_interface

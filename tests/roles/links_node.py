@@ -1,7 +1,5 @@
 """A node with one rail and one of the link managers, and what tells that of the rail."""
 
-from __future__ import annotations
-
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.plan import Plan
 from plugins.module_utils.rails import Rail

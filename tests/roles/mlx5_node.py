@@ -1,7 +1,5 @@
 """A node with mlx5_core loaded, with the arguments that the role mlx5 gets."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

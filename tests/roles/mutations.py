@@ -4,8 +4,6 @@ A made-up node is files below a directory and what its programs remember. Both a
 before to after the role ran: a setting that a role learns to make is mutated without a word here.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A node for the role nccl, with the arguments that the role gets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.roles.fake import FakeMachine, given

@@ -1,7 +1,5 @@
 """What runs the role ofed on a made-up node."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

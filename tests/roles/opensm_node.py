@@ -1,7 +1,5 @@
 """A made-up node with an InfiniBand port on which a subnet manager can run."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A made-up node with a NIC and a GPU below one PCIe switch, and what runs the role on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A GPU node with OFED, and the arguments that the role peermem gets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A made-up node with a RoCE rail, its service manager, and what the role is given."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from plugins.module_utils.converge import converge

@@ -1,7 +1,5 @@
 """Each role on a made-up node, for `test_mutations`, `test_undo` and `test_readings`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -4,8 +4,6 @@ Files of the node are below a directory. What the role's unit starts is real: op
 configuration that the role wrote, whose paths of /etc and /var are put below that directory.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Who uses a node's RDMA devices and GPUs, and that nothing interrupts them."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Roles in a play: fabric runs once for each node, and each task fits its module."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A module's documentation, its arguments and its role's task say the same."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

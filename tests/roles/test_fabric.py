@@ -1,7 +1,5 @@
 """The rails' addresses, ARP and routing: each layer alone, second runs, cut runs, refusals."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """The rails' addresses, routes and rules on the kernel's own links, in a namespace."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

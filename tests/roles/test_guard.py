@@ -1,7 +1,5 @@
 """What the way to the node uses is known, and a change to it takes itself back."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

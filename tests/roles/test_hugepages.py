@@ -1,7 +1,5 @@
 """Hugepages, for each size and NUMA node: running, configured, and after a boot."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

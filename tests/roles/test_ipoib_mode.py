@@ -1,7 +1,5 @@
 """IPoIB's mode: set now and for the next boot, and refused where a port has no connected one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

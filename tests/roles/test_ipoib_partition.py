@@ -5,8 +5,6 @@ the name; systemd.netdev(5) and systemd.network(5) of 252; libnm's NMSettingInfi
 Hat's "Configuring IPoIB" for RHEL 9 (mlx5_ib0.8002, P_Key 0x8002).
 """
 
-from __future__ import annotations
-
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.links import Addressing, Links

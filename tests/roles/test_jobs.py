@@ -1,7 +1,5 @@
 """The daemons that start jobs: the same in the limits' default, the units' order and the suite."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The limits: locked memory of logins and services, kernel settings; running and configured."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The link managers: which has a device, and what each is told of a rail."""
 
-from __future__ import annotations
-
 import pytest
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.machine import CommandFailed, NodeError

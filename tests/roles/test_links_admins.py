@@ -1,7 +1,5 @@
 """What the link managers do with an administrator's files: left alone, refused, or beside ours."""
 
-from __future__ import annotations
-
 import pytest
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.machine import NodeError

@@ -1,7 +1,5 @@
 """netplan: the admin's definition of a device, and files that netplan does not take."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a change of one rail does to the management NIC: real netplan, real systemd-networkd."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

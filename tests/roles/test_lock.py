@@ -1,7 +1,5 @@
 """One run at a time changes a node: races, leases, dead holders, and what a record may say."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

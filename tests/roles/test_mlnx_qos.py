@@ -1,7 +1,5 @@
 """Listings of mlnx_qos, as versions and NICs printed them: read right, or refused whole."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Module parameters: what is refused, configured, running, and what other files say."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The MTU of the rails: running, configured, and the RDMA MTU that follows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The plan of a role sees every change to what the role made, and docs/undo.md undoes it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

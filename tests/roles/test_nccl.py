@@ -1,7 +1,5 @@
 """nccl.conf: derived from the fabric, read as NCCL reads it, and never taken from its writer."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The file of NCCL's tuner plugin, and its variables in nccl.conf."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A run's claim to a node: who is named, how long it waits, whose lock it may replace."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The RDMA drivers: flavours, versions, kernels, holds, and what runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Packages by real apt and dpkg, from a repository that is made here, into a root of its own."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

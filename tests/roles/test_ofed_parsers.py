@@ -1,7 +1,5 @@
 """What the programs around the RDMA drivers print on Debian and Ubuntu."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The RDMA drivers' source (repository, key, archive), and their modules for each kernel."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import http.server

@@ -1,7 +1,5 @@
 """Registers of PCI functions: read as lspci reads them, changed only where they must be."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

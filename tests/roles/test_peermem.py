@@ -1,7 +1,5 @@
 """Peer memory by nvidia-peermem: that it is in effect, and why it is not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of a plan: content, mode and owner; each alone is a change, and is repaired."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

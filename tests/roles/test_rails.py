@@ -1,7 +1,5 @@
 """Rails are found whatever their names; a node that does not fit is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No plan reads its node past Machine: it would be absent from a record."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import json

@@ -1,7 +1,5 @@
 """The role reboot where it must not reboot; where it does is tested on the lab."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

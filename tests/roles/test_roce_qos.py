@@ -1,7 +1,5 @@
 """Lossless RoCE on a node: set, proven, and set again at a boot by files, a unit and a program."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from copy import copy

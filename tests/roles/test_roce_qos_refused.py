@@ -1,7 +1,5 @@
 """What the role roce_qos refuses, waits for and leaves alone; ports below a rail; the link."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Storage that a node depends on: by which servers, and over which devices."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The subnet manager: where the site says so, once, and never beside a stranger."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

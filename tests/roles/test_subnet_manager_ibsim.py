@@ -3,8 +3,6 @@
 Two managers with handover, and `rdmaprov subnet` before, during and after.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

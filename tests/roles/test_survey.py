@@ -1,7 +1,5 @@
 """What is left after roles ran, and after a reboot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What the acceptance runs with: an interpreter of the site's own, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

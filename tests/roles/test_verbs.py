@@ -1,7 +1,5 @@
 """Whether an RDMA device registers dma-buf memory: what libibverbs answers, and what that means."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 from typing import Any

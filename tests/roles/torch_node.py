@@ -1,7 +1,5 @@
 """Made-up nodes with a Python that has torch: in an environment, or in an image."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The machine itself with made-up wheels of torch, for the role torch_runtime."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

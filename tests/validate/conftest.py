@@ -1,7 +1,5 @@
 """The made-up fleet that the suite is tried on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

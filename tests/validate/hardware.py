@@ -1,7 +1,5 @@
 """NICs and PCI functions of a made-up node."""
 
-from __future__ import annotations
-
 import json
 
 from tests.validate.fake_node import FakeNode

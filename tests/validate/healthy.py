@@ -1,7 +1,5 @@
 """What a healthy node of tests/validate/site has. Written out, not derived from the site."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs the tests of validate/ on made-up nodes, without pytest between."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping

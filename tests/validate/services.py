@@ -1,7 +1,5 @@
 """Services of a made-up node: those of the GPU driver, TuneD, and opensm (gpu1 is the master)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

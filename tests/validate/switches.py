@@ -4,8 +4,6 @@ The form is that of a real lldpd whose neighbour was another one with the custom
 (tests/namespaces/test_lldp.py); a switch's name, its ports and the frame size are made up.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

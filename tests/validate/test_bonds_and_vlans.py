@@ -1,7 +1,5 @@
 """A rail that is a bond or a VLAN: silent where its ports are right, and each fault found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Error counters are judged by how they rise, not by all that they have counted."""
 
-from __future__ import annotations
-
 import pytest
 from tests.validate.runner import FakeHosts, judge
 

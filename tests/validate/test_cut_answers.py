@@ -1,7 +1,5 @@
 """Answers that are cut, empty, foreign or missing: an error, and waited for once on each node."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

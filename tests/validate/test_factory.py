@@ -1,7 +1,5 @@
 """On a node that nobody has configured, each setting's test fails, and nothing is an error."""
 
-from __future__ import annotations
-
 import json
 
 from tests.validate.hardware import config_space

@@ -1,7 +1,5 @@
 """What is read of nvidia-smi, on captures of real machines, and where the services differ."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """GPU health on texts of real machines: each healthy text is silent, each fault in it is red."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

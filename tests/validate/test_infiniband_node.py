@@ -1,7 +1,5 @@
 """InfiniBand that is no fault: no IPoIB, other partitions, healthy subnet managers, and none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the checks of the kernel's log make of nodes: repaired, not root, without a journal."""
 
-from __future__ import annotations
-
 import pytest
 from tests.validate.runner import FakeHosts, functions, judge
 

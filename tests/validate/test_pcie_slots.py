@@ -1,7 +1,5 @@
 """PCIe links of cards: what shares a slot, what idles, and what has a second way to memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A record of a made-up node, clean and anonymous, is judged as the node itself."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What is known of the switch's side without lldpd, and why something is not verified."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.validate.healthy import QUERY, RAILS

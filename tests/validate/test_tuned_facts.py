@@ -1,7 +1,5 @@
 """TuneD's profiles: what is included, what counts, and where it does not matter."""
 
-from __future__ import annotations
-
 import pytest
 
 from rdmaprov.facts import CouldNotTell, tuned

@@ -1,7 +1,5 @@
 """One acceptance of made-up ranks is enough; tests alter copies of it."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 

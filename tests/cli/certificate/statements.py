@@ -1,7 +1,5 @@
 """Certificates of a test: read, altered, signed again, judged."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 

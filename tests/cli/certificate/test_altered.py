@@ -1,7 +1,5 @@
 """Certificates that were altered, cut, or written to break their reader."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

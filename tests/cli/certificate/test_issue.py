@@ -1,7 +1,5 @@
 """The certificate of a fleet that passed, as the program and stock tools read it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

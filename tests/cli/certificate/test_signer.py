@@ -1,7 +1,5 @@
 """Who signed a certificate, and until when it counts."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

@@ -5,8 +5,6 @@ has it (accept_runs.py), from the requests: addresses of sites.GOOD, and the eve
 took part in every all-reduce.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import shlex

@@ -3,8 +3,6 @@
 All are this machine, behind a real sshd without a port, each with an interpreter of its own.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 An answer is a line "ID STATUS LENGTH LENGTH" and as many bytes; src/rdmaprov/probe/agent.py.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The program with shorter limits of time, so that a node that hangs costs a test seconds."""
 
-from __future__ import annotations
-
 from rdmaprov.acceptance.preflight import readings
 from rdmaprov.acceptance.ranks import launch
 from rdmaprov.acceptance.ranks import run as job_run

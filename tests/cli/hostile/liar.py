@@ -4,8 +4,6 @@ It answers as the agent where it is started as that, else as a module or a progr
 it takes the good answer of that file, makes a wrong one of it, and ends as it is told.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Which wrong answers each verb gets: as many whatever the seed, in other places."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ It has no rails and no GPUs, so the collector's facts are those of a node that h
 that it made gets a change.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

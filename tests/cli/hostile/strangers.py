@@ -4,8 +4,6 @@ Whatever a stranger makes, the verb ends by itself within 10 s and 500 MB, with 
 right for it, without a traceback, an escape, a secret or a file outside of its own place.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

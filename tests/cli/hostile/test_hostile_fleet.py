@@ -1,7 +1,5 @@
 """Whatever nodes answer or strangers make: no verb breaks, hangs or takes it for good."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

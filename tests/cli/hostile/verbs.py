@@ -1,7 +1,5 @@
 """Each verb against its wrong answers: how many there were, and which did harm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

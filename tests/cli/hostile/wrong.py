@@ -4,8 +4,6 @@ Each maker gets what a node would answer and a generator of random numbers, whic
 place. Whatever it chooses, nobody may take the result for an answer.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re

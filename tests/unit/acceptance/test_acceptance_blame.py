@@ -1,7 +1,5 @@
 """What is at fault for a run that failed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What numbers and counters of a run say."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The floor of a run: published fleets, NVLink domains, the algorithm that NCCL chose."""
 
-from __future__ import annotations
-
 import pytest
 from tests import published
 from tests.madeup.accept import accept

@@ -1,7 +1,5 @@
 """GPUs that are lost, split, used or unlike the others, and what nvidia-smi prints of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

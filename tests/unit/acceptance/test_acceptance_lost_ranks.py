@@ -1,7 +1,5 @@
 """Who is at fault where ranks waited, or lost one another: the one they waited for, or nobody."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a run over NCCL must prove beside its numbers, on rows and logs as they come from nodes."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

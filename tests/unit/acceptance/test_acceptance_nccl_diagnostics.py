@@ -1,7 +1,5 @@
 """NCCL's diagnostics in an acceptance: from what ranks print to findings with their nodes."""
 
-from __future__ import annotations
-
 import io
 import sys
 import tarfile

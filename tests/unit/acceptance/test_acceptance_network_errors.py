@@ -1,7 +1,5 @@
 """Who is at fault where RDMA failed: rails, paths and leaves, never those who only saw it."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 

@@ -1,7 +1,5 @@
 """The stages of paths and pairs, on made-up fleets: what they name, and leave unknown."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import defaultdict

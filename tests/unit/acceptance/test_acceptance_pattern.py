@@ -1,7 +1,5 @@
 """What ranks give in a collective: sums are exact, and wrong ones show whose they are."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """No run is accepted that proved nothing, and whatever the boundary takes can be judged."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rails that NVLink hides are run again without it; and rails that reach each other or not."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

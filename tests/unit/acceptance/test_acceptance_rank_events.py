@@ -1,7 +1,5 @@
 """What ranks and supervisors print is taken as it is known, or makes their node unknown."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

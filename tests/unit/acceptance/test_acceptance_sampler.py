@@ -1,7 +1,5 @@
 """The sampler on a node: it reads what is there, always ends, and its file stays small."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

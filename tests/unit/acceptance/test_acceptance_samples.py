@@ -1,7 +1,5 @@
 """A sampler's file is data of a stranger: it has the right shape, or its node has no samples."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

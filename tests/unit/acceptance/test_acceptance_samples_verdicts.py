@@ -1,7 +1,5 @@
 """What counters over time show of rails, and that healthy rails show nothing."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

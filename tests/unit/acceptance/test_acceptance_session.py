@@ -1,7 +1,5 @@
 """Ranks that wait for tasks: they get each one, whole and in order, and a failure ends the wait."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

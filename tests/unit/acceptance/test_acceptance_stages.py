@@ -1,7 +1,5 @@
 """Stages of pairs, groups and single nodes: what each runs, says, and takes out."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 from pathlib import Path

@@ -4,8 +4,6 @@ Each test runs twice: with a keeper that does all by itself, and with units, by 
 systemd. tests/lab/test_acceptance.py has the real one.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the ranks of a group decide together, and in which order a sweep goes, without torch."""
 
-from __future__ import annotations
-
 import socket
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

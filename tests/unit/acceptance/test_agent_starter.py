@@ -1,7 +1,5 @@
 """The ranks of a node: each gets its place, and one that fails ends the others."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """The one bad path of a fleet, by all-to-alls among ever fewer nodes."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

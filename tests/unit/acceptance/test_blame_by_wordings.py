@@ -1,7 +1,5 @@
 """Blame by NCCL's words: those of tools/nccl_wordings.yml, so that a new row is tested here."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """The stage `gpu`: which GPU is slow, wrong or shared, and where nobody is accused."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from pathlib import Path

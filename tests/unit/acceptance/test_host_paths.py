@@ -1,7 +1,5 @@
 """Loopbacks inside of nodes: what each must reach, what runs at once, and what a miss shows."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

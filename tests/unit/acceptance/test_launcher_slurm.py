@@ -1,7 +1,5 @@
 """Nodes by Slurm: real daemons, allocations and steps; nothing is kept that was not given back."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

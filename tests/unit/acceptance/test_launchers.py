@@ -1,7 +1,5 @@
 """Launchers: which one a run takes, what ranks run in, and a site's own command."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

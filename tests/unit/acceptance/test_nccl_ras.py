@@ -1,7 +1,5 @@
 """What NCCL's RAS says of a job that hangs, in the texts of NCCL's user guide ("RAS")."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

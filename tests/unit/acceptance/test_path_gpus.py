@@ -1,7 +1,5 @@
 """Paths between GPUs, from each rail to the others, and the priority of their traffic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What node/path_reader.py reads of a node, on a made-up tree of sysfs."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

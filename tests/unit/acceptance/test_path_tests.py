@@ -1,7 +1,5 @@
 """Tests of paths on nodes that are this machine, by a stand-in for perftest that behaves badly."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

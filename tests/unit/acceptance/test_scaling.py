@@ -1,7 +1,5 @@
 """The stage scaling: its sets, what makes a knee and what does not, on made-up fleets too."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace

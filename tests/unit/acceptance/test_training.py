@@ -1,7 +1,5 @@
 """Training steps: what is asked of ranks, what follows from it, and who is at fault."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Events of real runs become results, text, why a node failed, and an exit code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Changes merged, nodes grouped, secrets hidden, numbers of nodes understood."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A run that is killed with SIGKILL leaves no process, and begins nothing more."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

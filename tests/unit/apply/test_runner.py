@@ -1,7 +1,5 @@
 """Ansible is run so that an interrupt stays the program's."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

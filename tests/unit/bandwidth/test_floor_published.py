@@ -1,7 +1,5 @@
 """The floor by algorithm, against published measurements, and what the docs print of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A fleet's own history: a drop is seen above the floor, noise is not."""
 
-from __future__ import annotations
-
 import pytest
 
 from rdmaprov.bandwidth import history

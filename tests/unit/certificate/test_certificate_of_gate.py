@@ -1,7 +1,5 @@
 """What a certificate takes from a gate over gloo: each rail has rows, and no floor applies."""
 
-from __future__ import annotations
-
 import pytest
 from tests.unit.helpers.accept_runs import healthy, job
 

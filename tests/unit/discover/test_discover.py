@@ -1,7 +1,5 @@
 """Nodes are read from sysfs and become host variables."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What a hostile node says to discover is not written, and what the site demands is kept."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Which RDMA devices of real kinds of node become rails, and what is shown of their switches."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

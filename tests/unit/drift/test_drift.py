@@ -1,7 +1,5 @@
 """What a survey without Ansible asks of a node, and what its answer proves."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Flight recorders: who did not join is at fault only if that is overdue, and he waits for none."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

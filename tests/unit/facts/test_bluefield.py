@@ -1,7 +1,5 @@
 """Role and suite agree on who owns a BlueField's ports, and neither is sure of what is not said."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

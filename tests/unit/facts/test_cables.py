@@ -1,7 +1,5 @@
 """mlxlink's texts: real ones read as they are meant, and no other program's."""
 
-from __future__ import annotations
-
 import os
 from itertools import chain, zip_longest
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a boot gives a device, by files of its link manager that do not name it directly."""
 
-from __future__ import annotations
-
 import pytest
 
 from rdmaprov.facts.errors import CouldNotTell

@@ -1,7 +1,5 @@
 """LLDP announcements, parsed: public captures, hostile bytes, and what daemons print."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

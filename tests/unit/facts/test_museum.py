@@ -1,7 +1,5 @@
 """Roles, suite and discover read real machines as an expert does, and as each other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a node's neighbours are read, who of several it is, and what two nodes tell together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@ Role and suite are written apart on purpose, and the program for nodes has no li
 trees of sysfs, shaped as Linux has them, all three must agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

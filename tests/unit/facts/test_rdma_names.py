@@ -1,7 +1,5 @@
 """RDMA names that stay with their card, and what the kernel shows of a port in its subnet."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -3,8 +3,6 @@
 The words are those of ethtool.c (print_tunable, do_gtunable, exit_bad_args).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

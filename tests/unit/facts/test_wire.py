@@ -1,7 +1,5 @@
 """The commands of an exchange, in a shell, and parsers' results that are kept for equal texts."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

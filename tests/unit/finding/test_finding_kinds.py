@@ -1,7 +1,5 @@
 """Kinds of findings: each is made somewhere, and no other can be."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 In one of two runs of everything, each `what` and `remedy` is its kind's id reversed.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

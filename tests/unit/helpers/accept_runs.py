@@ -1,7 +1,5 @@
 """Runs of an acceptance as the launcher returns them, for tests to break."""
 
-from __future__ import annotations
-
 from rdmaprov.acceptance.ranks.plan import DTYPES, GateJob, JobPlane, Task
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 

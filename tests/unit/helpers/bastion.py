@@ -1,7 +1,5 @@
 """Nodes behind a real jump host with sshd's own MaxStartups; one sshd stands for all nodes."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import json

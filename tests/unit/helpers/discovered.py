@@ -1,7 +1,5 @@
 """What the collector prints of a node with one rail and one GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rdmaprov.acceptance.paths.survey import NodeSurvey

@@ -1,7 +1,5 @@
 """How many examples a property is tried with that costs much, or needs many."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 

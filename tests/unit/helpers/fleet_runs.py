@@ -1,7 +1,5 @@
 """Runs of a made-up fleet over a month, as the verbs' own code writes them, with a drift."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

@@ -1,7 +1,5 @@
 """What the tests of the floor ask of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rdmaprov.bandwidth.fabric import Fabric

@@ -1,7 +1,5 @@
 """A runner whose ranks answer at once, as slow as a test says, and a site of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace

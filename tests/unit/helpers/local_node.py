@@ -1,7 +1,5 @@
 """Nodes that are this machine, behind a shell in place of ssh."""
 
-from __future__ import annotations
-
 import sys
 
 from rdmaprov.probe.target import Target

@@ -1,7 +1,5 @@
 """Samples as node/sampler.py writes them, for tests to break."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import struct

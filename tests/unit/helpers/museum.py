@@ -5,8 +5,6 @@ docs/contributing.md has the format. A file in another form is an error: a key t
 would look like a fact that is tested.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each function returns what each reader says, in the expert's form and of the dev
 expert names. A reader of which no capture has the file is left out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

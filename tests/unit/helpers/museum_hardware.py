@@ -5,8 +5,6 @@ files of sysfs that our readers take can be made from them. Nothing is added: wh
 shows is in no file.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field

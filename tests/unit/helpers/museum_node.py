@@ -4,8 +4,6 @@ Roles and suite see one tree: sysfs as the captured programs show it, the captur
 files over it, and programs that answer with what they printed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

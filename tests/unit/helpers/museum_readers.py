@@ -4,8 +4,6 @@ Each function returns what each reader says, in the expert's form; a reader of w
 what it takes is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

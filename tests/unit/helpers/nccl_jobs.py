@@ -5,8 +5,6 @@ is written, in which order and form is NCCL's: src/debug.cc, src/init.cc, src/tr
 and generic.cc at the tags from v2.8.3-1 to v2.30.7-1.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ NCCL's line is that of github.com/NVIDIA/nccl/issues/1814 with the HCA that NCCL
 torch's words are those of github.com/tatsu-lab/stanford_alpaca/issues/207.
 """
 
-from __future__ import annotations
-
 from tests.unit.helpers.accept_runs import job, say
 
 from rdmaprov.acceptance.at_fault import run as blame

@@ -4,8 +4,6 @@ How it behaves is in the name of its RDMA device: `good`, or one of BAD. What it
 version that its device names after a point, such as `good.5`, with an average of its own.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

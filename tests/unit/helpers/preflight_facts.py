@@ -1,7 +1,5 @@
 """Four nodes in order, as the reader on the node describes them."""
 
-from __future__ import annotations
-
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance.preflight import reach

@@ -1,7 +1,5 @@
 """Programs that tests run: how they end, and what a linter says of shell scripts."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A good site for tests to change, and the wrong ones of tests/fixtures/wrong_sites.yml."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field

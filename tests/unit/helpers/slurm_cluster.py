@@ -1,7 +1,5 @@
 """A Slurm of this machine's own: its munged, slurmctld and a slurmd for each made-up node."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

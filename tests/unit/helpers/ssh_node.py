@@ -1,7 +1,5 @@
 """Real ssh to this machine without a port: sshd as ssh's ProxyCommand, as this user."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The texts of a healthy subnet on ibsim, and how tests change them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

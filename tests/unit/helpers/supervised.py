@@ -1,7 +1,5 @@
 """Scripts that supervisors run on this machine, with and without a stand-in for systemd."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

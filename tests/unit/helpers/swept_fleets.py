@@ -1,7 +1,5 @@
 """Made-up nodes whose all-reduce reaches so much, by an algorithm that a log names."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from typing import Any

@@ -1,7 +1,5 @@
 """The stage training over ranks that have performed all tasks before."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from pathlib import Path
 

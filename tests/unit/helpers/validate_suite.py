@@ -1,7 +1,5 @@
 """A suite of our own, run by `pytest` with the plugin of `pytest validate/`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

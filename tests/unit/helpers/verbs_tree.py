@@ -1,7 +1,5 @@
 """A node's sysfs with one RDMA device behind a switch, made up for node/path_reader.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`rdmaprov history`: thirty runs of a made-up fleet, its index, kinds, and runs that are odd."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

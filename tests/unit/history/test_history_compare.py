@@ -1,7 +1,5 @@
 """`rdmaprov compare`: down to a setting and a size; and when a series changed."""
 
-from __future__ import annotations
-
 import json
 import random
 

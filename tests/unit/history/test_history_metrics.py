@@ -1,7 +1,5 @@
 """Metrics of a site, for the reference parser, and notifications, on change alone."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

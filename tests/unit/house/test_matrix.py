@@ -1,7 +1,5 @@
 """`make matrix`: which pairs there are, and that only a pair whose tests all ran is good."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 import xml.etree.ElementTree as ET

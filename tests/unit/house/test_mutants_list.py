@@ -1,7 +1,5 @@
 """tests/mutants.yml names what is there, and all that only `make test-lab` has."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from pathlib import Path

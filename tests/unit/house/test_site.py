@@ -1,7 +1,5 @@
 """`make site`: the pages as a web site, which no warning and no connection is needed for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What runs behind all else: its priority, its end, and what stops it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Texts say it in the words of docs/glossary.md, and one class name has one meaning."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

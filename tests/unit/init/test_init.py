@@ -1,7 +1,5 @@
 """A new site is a good one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A shipped site can be copied, as it is."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

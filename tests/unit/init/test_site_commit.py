@@ -1,7 +1,5 @@
 """Which commit of a site a run had."""
 
-from __future__ import annotations
-
 import subprocess
 from datetime import UTC, datetime
 

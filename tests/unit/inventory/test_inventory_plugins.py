@@ -1,7 +1,5 @@
 """Dynamic inventories: the plugin's or script's own reason, once; and the example of the docs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

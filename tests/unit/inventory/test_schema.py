@@ -1,7 +1,5 @@
 """The roles' argument specs, their defaults, and what is generated from them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The secrets of a site are known before anything is shown of it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever is done to a good site: a green check, or a problem with its place."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ansible is made fast, and the user's own settings stay."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Rules that a site waives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

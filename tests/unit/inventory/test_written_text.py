@@ -1,7 +1,5 @@
 """The text of a number is taken from its file, and only if YAML reads it as that number."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

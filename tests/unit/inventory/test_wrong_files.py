@@ -1,7 +1,5 @@
 """Wrong sites that are more than text in YAML, and sites through the console script."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

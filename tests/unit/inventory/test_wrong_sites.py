@@ -1,7 +1,5 @@
 """Wrong sites are refused at their cause, with what to write; real and shipped ones are valid."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import dataclass, replace

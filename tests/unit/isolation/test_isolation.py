@@ -1,7 +1,5 @@
 """Who is at fault, always or at times or by a wrong leaf: found in few rounds, nobody accused."""
 
-from __future__ import annotations
-
 import random
 from itertools import combinations
 

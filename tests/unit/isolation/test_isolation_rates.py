@@ -1,7 +1,5 @@
 """How often isolation is right, with many nodes and many fleets."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

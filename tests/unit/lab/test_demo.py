@@ -1,7 +1,5 @@
 """The demonstration's steps, and what it says of them. On nodes: tests/lab/test_provision.py."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab import demo

@@ -1,7 +1,5 @@
 """Which changes of a checkout make the tests' labs anew, and which do not."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

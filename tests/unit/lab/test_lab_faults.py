@@ -1,7 +1,5 @@
 """The catalogues of faults and of shapes can be read, are whole, and what they name is sound."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Images are built once for each recipe, again when damaged, and never half; and they can boot."""
 
-from __future__ import annotations
-
 import compileall
 import shutil
 import struct

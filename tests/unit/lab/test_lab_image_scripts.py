@@ -1,7 +1,5 @@
 """Scripts of a node's image are clean and make rails right; bytecode of archives is kept."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

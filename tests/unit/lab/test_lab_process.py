@@ -1,7 +1,5 @@
 """Programs of the lab that outlive their starter, work side by side, and limits of their time."""
 
-from __future__ import annotations
-
 import _thread
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A machine's command line, and conversations with QEMU and with the agent inside a node."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket

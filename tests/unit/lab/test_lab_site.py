@@ -1,7 +1,5 @@
 """The lab's hosts file is an inventory for Ansible, and nobody else's files are touched."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A machine is paused and saved, over QEMU's monitor, and what a lab's save and restore leave."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

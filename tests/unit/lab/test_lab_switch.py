@@ -1,7 +1,5 @@
 """The lab's switch learns, floods, carries jumbo frames and survives the loss of a machine."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The made-up fleet obeys physics, its whole gate runs, and its score counts what it says."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial

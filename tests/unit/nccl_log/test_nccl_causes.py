@@ -1,7 +1,5 @@
 """The table of causes: each is found by words that NCCL, a plugin or torch writes."""
 
-from __future__ import annotations
-
 import pytest
 
 from rdmaprov.nccl_log.causes import UNKNOWN, causes, find_cause, last_error

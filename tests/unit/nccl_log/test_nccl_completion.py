@@ -4,8 +4,6 @@ The lines marked with an issue were posted there; the others follow the calls of
 the tag that is named.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,8 +6,6 @@ src/ras/diagnostics*.cc, with values as RCCL's tests of these files have them. N
 fault was found.
 """
 
-from __future__ import annotations
-
 import pytest
 from tests.unit.helpers.nccl_jobs import Job, of
 

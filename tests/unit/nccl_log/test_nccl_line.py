@@ -1,7 +1,5 @@
 """Forms of NCCL's lines: known ones are read, unknown ones are "could not tell"."""
 
-from __future__ import annotations
-
 import pytest
 from tests.unit.helpers.nccl_jobs import Job, of
 

@@ -1,7 +1,5 @@
 """NCCL's logs as files: real ones, cut ones, large ones, and what is no log."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which algorithm NCCL took, from its TUNING lines in every form, by size and communicator."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

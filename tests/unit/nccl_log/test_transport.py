@@ -1,7 +1,5 @@
 """Verdicts and judgements on whole jobs, in the formats of every version of NCCL."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a path must reach follows from the wire, the slot and the uplinks."""
 
-from __future__ import annotations
-
 import pytest
 
 from rdmaprov.perftest.expected import (

@@ -1,7 +1,5 @@
 """Tests of single paths name what is at fault, of a port or the fabric, and never a victim."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Matchings: disjoint pairs of all nodes on each rail, in which leaves mix."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

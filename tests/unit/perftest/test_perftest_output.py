@@ -1,7 +1,5 @@
 """A perftest gets options that it has, and what it prints is read, with its units."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

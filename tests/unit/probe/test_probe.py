@@ -1,7 +1,5 @@
 """Commands over the probe: real processes, real ssh."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

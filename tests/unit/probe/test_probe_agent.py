@@ -1,7 +1,5 @@
 """The agent as a process: its protocol, its end, its Pythons; and nodes that answer oddly."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import shlex

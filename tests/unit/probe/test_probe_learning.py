@@ -1,7 +1,5 @@
 """What the first node is asked is fetched from the others at once."""
 
-from __future__ import annotations
-
 from rdmaprov.probe.learning import Learning
 
 NODES = ("n1", "n2", "n3", "n4")

@@ -1,7 +1,5 @@
 """A node is reached as Ansible would, and a login that an sshd drops is tried again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A node that is silent at a limit is waited for once more; one that hangs costs that once."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What counters of rails say after a run: errors by rate, balance, lost packets, priority."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """A counter that one verb judges is judged by all, or the table says why not."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """A record's file: its form, what is refused; and that it is asked in place of a node."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What is no longer in a record: secrets, and names and addresses on request."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

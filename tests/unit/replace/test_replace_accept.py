@@ -1,7 +1,5 @@
 """The witnesses of a replaced node, always released; and what a new machine has otherwise."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Journals, witnesses, host keys and the guide's script for Kubernetes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The steps of a replacement, failed, killed and met by others at any point; no node is lost."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace

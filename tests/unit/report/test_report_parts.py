@@ -1,7 +1,5 @@
 """The page's pure parts: what is alike is said once, odd ones come first."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

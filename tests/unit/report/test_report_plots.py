@@ -1,7 +1,5 @@
 """The page's plots: shares, maps of pairs, outliers, ranks, single paths, and pictures."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

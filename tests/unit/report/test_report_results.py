@@ -1,7 +1,5 @@
 """results.json of every verb: one head, and what docs/results.schema.json says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files of the controller and of runs: whole, nobody else's, with nothing a terminal obeys."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Nodes taken out of service and returned, and what Slurm's commands print, read."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

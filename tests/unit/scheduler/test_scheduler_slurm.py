@@ -1,7 +1,5 @@
 """Drains, waits, reservations and returns on a real Slurm; and the site's own three programs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a training step sends and waits for: each formula against numbers derived by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from rdmaprov.sizing.model import (

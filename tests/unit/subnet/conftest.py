@@ -1,7 +1,5 @@
 """The texts of a healthy subnet, for tests to change."""
 
-from __future__ import annotations
-
 import pytest
 from tests.unit.helpers.subnet_texts import Texts
 

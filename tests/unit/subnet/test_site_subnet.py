@@ -1,7 +1,5 @@
 """A site's plan against the subnet: what is missing, extra, swapped, on a wrong leaf, or slow."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

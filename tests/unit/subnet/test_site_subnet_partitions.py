@@ -1,7 +1,5 @@
 """What a site expects of its subnet: the routing engine, partition keys, SHARP jobs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

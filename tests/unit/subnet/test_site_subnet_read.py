@@ -1,7 +1,5 @@
 """A fabric read from hosts: one tool on one host, those without access, several devices."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import time

@@ -1,7 +1,5 @@
 """The texts of a subnet as a stranger could write them: garbled, cut early, endless numbers."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """Each fault of an InfiniBand subnet is found and named; what is healthy is not."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

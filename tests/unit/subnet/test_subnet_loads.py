@@ -1,7 +1,5 @@
 """Loads against what a topology allows, the flows of collectives."""
 
-from __future__ import annotations
-
 import pytest
 from tests.unit.helpers.subnet_texts import HEALTHY
 

@@ -1,7 +1,5 @@
 """Hosts with one HCA on a wrong leaf are found, and those of a leaf that is off are named."""
 
-from __future__ import annotations
-
 import pytest
 from tests.unit.helpers.subnet_texts import Texts
 

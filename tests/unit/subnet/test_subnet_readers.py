@@ -1,7 +1,5 @@
 """The readers of infiniband-diags, on what real fabrics of several vendors printed."""
 
-from __future__ import annotations
-
 from tests.unit.helpers.subnet_texts import FIXTURES, HEALTHY
 
 from rdmaprov.subnet.fabric import build

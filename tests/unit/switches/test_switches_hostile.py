@@ -1,7 +1,5 @@
 """Answers of switches as a stranger could write them: cut, garbled, with values of any type."""
 
-from __future__ import annotations
-
 import copy
 import json
 

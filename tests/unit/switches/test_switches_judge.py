@@ -1,7 +1,5 @@
 """Switches judged: right and wrong PFC, ECN, MTU, maps of SONiC, Cumulus Linux and Arista."""
 
-from __future__ import annotations
-
 import pytest
 from tests.unit.helpers.switch_answers import (
     NOTE,

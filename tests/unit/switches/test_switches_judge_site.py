@@ -1,7 +1,5 @@
 """Switches judged by a site: what it wants, the ports of its rails, and the nodes behind them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

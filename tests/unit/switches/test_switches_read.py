@@ -1,7 +1,5 @@
 """What readers make of real answers of SONiC, and of any terminal."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the readers of Arista EOS and Cumulus Linux make of real answers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A system is known by what only it writes; all others are not known, and nothing is judged."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from tests.unit.helpers.switch_answers import FIXTURES, LOSSLESS, SavedAnswers, sentences

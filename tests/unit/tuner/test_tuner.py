@@ -1,7 +1,5 @@
 """Tuning on a made-up NCCL, search and jobs: what is better is found, noise is not believed."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

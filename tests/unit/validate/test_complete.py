@@ -1,7 +1,5 @@
 """A shell completes roles, hosts and groups of the site, and runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

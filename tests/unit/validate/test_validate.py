@@ -1,7 +1,5 @@
 """`pytest validate/` as its users run it, on tests of our own over nodes that are this machine."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

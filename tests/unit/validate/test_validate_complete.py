@@ -1,7 +1,5 @@
 """What a run asks at its end, to know in which boot each node was asked everything."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

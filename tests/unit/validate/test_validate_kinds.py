@@ -1,7 +1,5 @@
 """What validate prints of a fleet: one line for each kind of problem."""
 
-from __future__ import annotations
-
 import pytest
 
 from rdmaprov.validate.progress import Kinds

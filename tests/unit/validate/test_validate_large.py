@@ -1,7 +1,5 @@
 """`pytest validate/` of a fleet so large that it runs in a loop of its own, and of the gate."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The line that a check fails with, and how a report takes it apart."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import cast
 

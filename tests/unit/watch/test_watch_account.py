@@ -1,7 +1,5 @@
 """What a watch makes of counters that go around, are set back, vanish, and of nodes that do."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

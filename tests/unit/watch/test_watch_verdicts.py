@@ -1,7 +1,5 @@
 """What a watch concludes of made-up fleets and Soft-RoCE: a fault alone, a victim never."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from functools import cache
 
