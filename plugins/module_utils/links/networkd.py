@@ -19,7 +19,7 @@ from .manager import HEADER, Addressing, LinkManager
 
 DIRECTORY = "/etc/systemd/network"
 # Where it reads files, the first that has a name counting. [systemd.network(5)]
-_DIRECTORIES = (DIRECTORY, "/run/systemd/network", "/usr/lib/systemd/network")
+_DIRECTORIES = (DIRECTORY, *(f"/{x}/systemd/network" for x in ("run", "usr/local/lib", "usr/lib")))
 _LINKS = "/run/systemd/netif/links/"
 # What it had read when a role last had it read; a boot reads all anew.
 _READ = "/run/rdmaprov/networkd-read.json"
@@ -217,8 +217,14 @@ class Networkd(LinkManager):
             )
         if used and os.path.basename(used) <= name:
             return os.path.basename(used) == name
-        mac = (self.machine.value(f"/sys/class/net/{netdev}/address") or "").lower()
-        return _may_match(text, netdev, mac)
+        place = f"/sys/class/net/{netdev}"
+        address = self.machine.value(f"{place}/address") or ""
+        own = self.machine.value(f"{place}/bonding_slave/perm_hwaddr") or address
+        known = {"Name": netdev, "MACAddress": address, "PermanentMACAddress": own}
+        link = f"{place}/device/driver"
+        if self.machine.exists(link) and self.machine.value(f"{place}/type") == "1":
+            known["Driver"] = os.path.basename(self.machine.real(link))
+        return _may_match(text, known)
 
     def file_of(self, netdev: str) -> str:
         """Return the .network file in /etc that is the device's: an admin's, or ours.
@@ -297,29 +303,54 @@ def match_of(text: str) -> str:
 
 
 def _match(text: str) -> list[tuple[str, str]]:
-    """Return the settings of a .network file's section [Match]."""
-    match = re.search(r"(?ms)^\s*\[Match\]\s*$(.*?)(^\s*\[|\Z)", text)
-    lines = (line.partition("=") for line in (match.group(1) if match else "").splitlines())
-    return [(key.strip(), value.strip()) for key, _, value in lines if key.strip()]
+    """Return the settings of a .network file's sections [Match]."""
+    title, found = "", []
+    for line in text.replace("\\\n", " ").splitlines():
+        key, equals, value = line.strip().partition("=")
+        title = key if key.startswith("[") else title
+        if equals and title == "[Match]" and not key.startswith(("#", ";")):
+            found.append((key.strip(), value.strip()))
+    return found
+
+
+def _words(text: str) -> dict[str, list[str]]:
+    """Return what the lines of each key add up to: ! is for its whole line, an empty one resets."""
+    found: dict[str, list[str]] = {}
+    for key, value in _match(text):
+        words = [value[: value.startswith("!")] + word for word in value.lstrip("!").split()]
+        found[key] = found.get(key, []) + words if value else []
+    return {key: words for key, words in found.items() if words}
 
 
 def _is_for_one(text: str) -> bool:
     """Return whether a .network file can only match one device."""
     return any(
-        key in _ONE_DEVICE and re.fullmatch(r"[^\s*?\[!]+", value) for key, value in _match(text)
+        len(words) == 1 and re.fullmatch(r"[^*?\[!]+", words[0])
+        for key, words in _words(text).items()
+        if key in _ONE_DEVICE
     )
 
 
-def _may_match(text: str, netdev: str, mac: str) -> bool:
-    """Return whether a .network file may be for a device: by name and address, if it has them."""
-    for key, value in _match(text):
-        words = value.split()
-        if key == "Name" and not value.startswith("!"):
-            if not any(fnmatch.fnmatchcase(netdev, word) for word in words):
-                return False
-        elif key in ("MACAddress", "PermanentMACAddress") and mac not in value.lower().split():
+def _may_match(text: str, names: dict[str, str]) -> bool:
+    """Return whether a .network file may be for a device, by those keys whose values are known."""
+    words = _words(text)
+    for key, value in names.items():
+        if key in words and not _holds(words[key], value, key.endswith("MACAddress")):
             return False
-    return bool(_match(text))
+    return bool(words)
+
+
+def _holds(words: list[str], value: str, is_address: bool) -> bool:
+    """Return whether one word of a key is the device's, and no word with ! is."""
+    if is_address:
+        return _digits(value) in map(_digits, words)
+    hits = [each for each in words if fnmatch.fnmatchcase(value, each.lstrip("!"))]
+    is_open = all(each.startswith("!") for each in words)
+    return bool(hits or is_open) and not any(each.startswith("!") for each in hits)
+
+
+def _digits(address: str) -> str:
+    return re.sub("[:.-]", "", address.lower())
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from plugins.module_utils.links import netplan_get
+from plugins.module_utils.links import Links, netplan_get
+from plugins.module_utils.links.networkd import Networkd
+from plugins.module_utils.plan import NotYet, Plan, Refused
+from plugins.module_utils.rails import Rail
+from tests.roles.fake import FakeMachine
+from tests.roles.links_node import with_network_manager, with_networkd
 from tests.validate.fake_node import FakeNode
 
 from rdmaprov.facts import link_files
@@ -261,6 +267,68 @@ def test_netplan_itself_takes_a_definition_for_the_same_devices(tmp_path: Path):
         assert bool(may_be) == (boot(texts, netdev).mtu_bytes is not None), (netdev, may_be)
 
 
+# Of these the role reads the keys; what else a file asks, it takes for met.
+READ_BY_ROLE = ("Name=", "MACAddress=", "PermanentMACAddress=", "Driver=")
+ONE, TWO = "Name=ens1", f"Name=ens1\nMACAddress={OTHER} {MAC}"
+
+
+@pytest.fixture
+def role_node(tmp_path: Path) -> FakeMachine:
+    node = FakeMachine(tmp_path / "node")
+    for path, text in NODE.items():
+        node.put(path, text)
+    for name, (_, driver, *_) in PORTS.items():
+        node.put(f"/sys/bus/pci/drivers/{driver}/bind")
+        node.link(f"{NET}{name}/device/driver", f"/sys/bus/pci/drivers/{driver}")
+    return node
+
+
+@pytest.mark.parametrize(
+    ("match", "is_for"), [*MATCHES, ("Name=eno1\n[Match]\nName=ens1", True), ("Name=*\n", True)]
+)
+@pytest.mark.parametrize("directory", [ETC, "/usr/local/lib/systemd/network"])
+def test_role_and_suite_find_networkds_file_for_the_same_devices(
+    role_node: FakeMachine, match: str, is_for: bool | None, directory: str
+):
+    path = f"{directory}/10-admin.network"
+    role_node.put(path, network(match))
+    with_networkd(role_node)
+    of_role = "ens1" in Networkd(role_node).disturbed({})
+    assert of_role or is_for is False
+    asked = [line for line in match.splitlines() if not line.startswith("[")]
+    if all(line.startswith(READ_BY_ROLE) for line in asked):
+        of_suite = [each for each in PORTS if mtu({path: network(match)}, each) == 9000]
+        assert of_role == ("ens1" in of_suite) == is_for
+
+
+@pytest.mark.parametrize(
+    ("match", "is_alone"),
+    [
+        *((each, True) for each in (ONE, TWO, f"PermanentMACAddress={MAC}", "Name=ens1\nType=*")),
+        *((f"Name=eno1\n{each}", False) for each in (ONE, "Name=e*", "Name=!ens2")),
+        *(("Name=ens1 eno1", False), ("Name=eno1\n[Match]\nName=ens1", False)),
+        *(("Name=eno1\nName=\nName=ens1", True), ("Driver=mlx5_core\nName=", False)),
+    ],
+)
+def test_role_writes_beside_networkds_file_of_one_device_alone(role_node, match, is_alone):
+    """And the suite reads the role's MTU, of this device only."""
+    path = f"{ETC}/10-admin.network"
+    role_node.put(path, network(match, "1500"))
+    with_networkd(role_node)
+    role_node.put("/run/systemd/netif/links/2", f"NETWORK_FILE={path}\n")
+    plan = Plan(role_node)
+    rail = Rail(0, "ens1", "mlx5_0", "", "", "")
+    if not is_alone:
+        with pytest.raises(Refused, match="configures more than this device"):
+            Networkd(role_node).mtu(plan, rail, 9000)
+        return
+    Networkd(role_node).mtu(plan, rail, 9000)
+    for step in plan.steps:
+        step.do()
+    files = {each: role_node.read(each) or "" for each in (path, f"{path}.d/rdmaprov-mtu.conf")}
+    assert [mtu(files, each) for each in PORTS] == [9000, None, None, None]
+
+
 def keyfile(connection: str, rest: str = "", mtu: str = "9000") -> str:
     kind = "" if "type=" in connection else "type=ethernet\n"
     return f"[connection]\n{kind}{connection}\n[ethernet]\nmtu={mtu}\n{rest}\n"
@@ -293,6 +361,29 @@ PROFILES = [
 def test_network_managers_profile_is_for_a_device_by_all_that_it_asks(connection, rest, is_for):
     files = {f"{NM}/a.nmconnection": keyfile(connection, rest)}
     assert mtu(files) == {True: 9000, False: None, None: "unknown"}[is_for]
+
+
+@pytest.mark.parametrize("own_mtu", ["0", "1500", "9000"])
+@pytest.mark.parametrize(("connection", "rest", "is_for"), PROFILES)
+def test_role_and_suite_say_the_same_of_network_managers_mtu(
+    role_node: FakeMachine, connection: str, rest: str, is_for: bool | None, own_mtu: str
+):
+    """The role asks nmcli, whose answers stand here for a profile that is, or is not, in use."""
+    profile, default = f"{NM}/a.nmconnection", f"{CONF}/90-rdmaprov-mtu-ens1.conf"
+    role_node.put(profile, keyfile(connection, rest, own_mtu))
+    with_network_manager(role_node)
+    in_use = "" if is_for is False else "a"
+    role_node.programs["nmcli -g GENERAL.CONNECTION device show ens1"] = in_use + "\n"
+    role_node.programs["nmcli -e no -g 802-3-ethernet.mtu connection show id a"] = own_mtu + "\n"
+    plan = Plan(role_node)
+    refuses = pytest.raises(NotYet, match="'a' sets MTU 1500, expected 9000")
+    with refuses if in_use and own_mtu == "1500" else nullcontext():
+        Links(role_node, "auto").of("ens1").mtu(plan, Rail(0, "ens1", "mlx5_0", "", "", ""), 9000)
+    for step in plan.steps:
+        step.do()
+    files = {path: role_node.read(path) or "" for path in (profile, default)}
+    seen = mtu({path: text for path, text in files.items() if text})
+    assert seen == ("unknown" if is_for is None else 1500 if not plan.steps else 9000)
 
 
 def test_network_manager_takes_ipoib_by_the_last_eight_bytes():
