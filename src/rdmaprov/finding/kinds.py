@@ -288,9 +288,9 @@ KINDS = {
         "the library is in no directory of the loader's; versions that do not fit",
     ),
     "nccl.version": FindingKind(
-        "Ranks have different versions of NCCL.",
-        "the version that each prints",
-        "another environment or image on some nodes",
+        "Ranks have different versions of NCCL, or another than the site states.",
+        "the version that each prints, and the package that torch loads",
+        "another environment or image on some nodes; `nccl_version`",
     ),
     "node.busy": FindingKind(
         "Another acceptance runs on a node.",

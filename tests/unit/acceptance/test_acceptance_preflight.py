@@ -115,6 +115,28 @@ def test_drivers_that_are_all_too_old_are_one_finding(nodes, known):
     assert (finding.level, finding.nodes) == ("fleet", ("n1", "n2", "n3", "n4"))
 
 
+@pytest.mark.parametrize("stated", ["2.29", "2.3", "2.30.70"])
+def test_nccl_that_the_site_does_not_state_is_one_finding(nodes, known, stated):
+    def stating(some, text):
+        values = {"nccl_version": text}
+        return [
+            replace(each, values={**each.values, **values}, written=each.written | {*values})
+            if each in some
+            else each
+            for each in nodes
+        ]
+
+    (finding,) = found(stating(nodes, stated), known)
+    assert (finding.kind, finding.level, finding.proven) == ("nccl.version", "fleet", True)
+    assert "NCCL 2.30.7 in " in finding.what
+    assert f"expected {stated} (nccl_version)" in finding.what
+    (finding,) = found(stating(nodes[2:3], stated), known)
+    assert (finding.kind, finding.node) == ("nccl.version", "n3")
+    assert found(stating(nodes, "2.30"), known) == found(stating(nodes, stated), known, "gloo")
+    del known["n3"]["torch"]["nccl"]
+    assert not any(each.kind == "nccl.version" for each in found(stating(nodes[2:3], "2"), known))
+
+
 @pytest.mark.parametrize(
     "said",
     [

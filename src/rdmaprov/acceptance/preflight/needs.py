@@ -1,5 +1,6 @@
 """What nodes need before anything runs on them: what is missing is named, and is no hang later."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -62,7 +63,9 @@ def findings(
             found += gpu_checks.findings(node, {**answer["gpus"], **own})
     found += _odd_versions(known, "torch", "torch_runtime_requirements")
     if backend == "nccl":
-        found += _driver_findings(known)
+        found += _alike("torch.driver", {name: _old_driver(said) for name, said in known.items()})
+        wrong = {node.name: _other_nccl(node, known.get(node.name)) for node in nodes}
+        found += _alike("nccl.version", {name: why for name, why in wrong.items() if name in known})
         found += gpu_checks.odd_counts(nodes, known)
         found += _odd_versions(known, "nccl", "torch_runtime_requirements")
     return found
@@ -82,23 +85,29 @@ def _torch_findings(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("torch.missing", what, remedy, node.name)
 
 
-def _driver_findings(known: Mapping[str, Document]) -> Iterator[Finding]:
-    """Yield the nodes whose driver is older than torch's CUDA; most of them alike once."""
-    old: dict[tuple[str, int], list[str]] = {}
-    for name, answer in known.items():
-        if wrong := _old_driver(answer):
-            old.setdefault(wrong, []).append(name)
-    for (why, cuda), names in old.items():
-        remedy = f"Install driver {DRIVERS[cuda]} or later, or pin a build of torch for CUDA "
-        remedy += f"{cuda - 1} (torch_runtime_requirements, torch_runtime_index_url), and apply"
-        if len(names) > max(1, len(known) // 2):
-            yield Finding("torch.driver", why, remedy, level="fleet", nodes=tuple(names))
+def _alike(kind: str, wrong: Mapping[str, tuple[str, str] | None]) -> Iterator[Finding]:
+    """Yield what is wrong with nodes, by name its text and remedy; of most nodes alike once."""
+    for text in dict.fromkeys(filter(None, wrong.values())):
+        names = [name for name, own in wrong.items() if own == text]
+        if len(names) > max(1, len(wrong) // 2):
+            yield Finding(kind, *text, level="fleet", nodes=tuple(names))
         else:
-            yield from (Finding("torch.driver", why, remedy, name) for name in names)
+            yield from (Finding(kind, *text, name) for name in names)
 
 
-def _old_driver(answer: Document) -> tuple[str, int] | None:
-    """Return why a driver cannot run torch, and torch's CUDA; None if it can, or nothing says so.
+def _other_nccl(node: Node, answer: Document | None) -> tuple[str, str] | None:
+    """Return that torch's NCCL is not the one that the site states, and the remedy."""
+    seen, wanted = (answer or {}).get("torch", {}).get("nccl"), node.get("nccl_version") or ""
+    if not seen or "nccl_version" not in node.written:
+        return None
+    if re.match(rf"{re.escape(wanted)}(?!\d)", seen):
+        return None
+    what = f"NCCL {seen} in {python_of(node)}, expected {wanted} (nccl_version)"
+    return what, "Correct nccl_version, or pin NCCL in torch_runtime_requirements, and apply"
+
+
+def _old_driver(answer: Document) -> tuple[str, str] | None:
+    """Return why a driver cannot run torch, and the remedy; None if it can, or nothing says so.
 
     libcuda counts where it says its CUDA: it may be a newer one beside an older driver.
     """
@@ -112,7 +121,9 @@ def _old_driver(answer: Document) -> tuple[str, int] | None:
     said = f"has CUDA {seen['libcuda']}" if has else "is too old"
     what = f"the driver{f' {driver}' if number else ''} {said}, expected CUDA {cuda} for torch "
     what += f"{seen.get('torch', '')} (torch/version.py): driver {DRIVERS[cuda]} or later"
-    return what, cuda
+    remedy = f"Install driver {DRIVERS[cuda]} or later, or pin a build of torch for CUDA "
+    remedy += f"{cuda - 1} (torch_runtime_requirements, torch_runtime_index_url), and apply"
+    return what, remedy
 
 
 def _odd_versions(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:
