@@ -116,7 +116,7 @@ def parse_steps(said: str, counters: int) -> CounterSteps:
     """
     data = parse_answer(said, _READ, MOST_ANSWER)
     at, by, gone = data["at"], data["by"], data["gone"]
-    if len(at) != len(by) or len(set(at)) != len(at) or max([*at, *gone], default=0) >= counters:
+    if len(at) != len(by) or len(set(at)) != len(at) or max([*at, *gone], default=-1) >= counters:
         raise OddAnswer("its answer names counters that it does not have")
     return CounterSteps(data["us"] / 1e6, data["cpu_us"] / 1e6, at, by, gone)
 

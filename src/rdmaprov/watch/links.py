@@ -26,6 +26,8 @@ def lost_links(fleet: WatchedFleet) -> Iterator[Finding]:
     """Yield the rails that lost their link, flap, or have none."""
     for place, rail in fleet.rails():
         node = fleet.nodes[place[0]]
+        if place[1] in node.unfit:
+            continue  # nothing is read of it
         if not node.has_device(place[1]):
             what = f"{node.node.rails[place[1]].name} is not there"
             remedy = f"Check it: rdmaprov validate SITE --limit {place[0]}"
