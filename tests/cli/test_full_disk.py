@@ -80,6 +80,7 @@ def test_checks_that_pass_are_shown_and_not_green(tmp_path, disk):
     assert done.returncode == ExitCode.UNKNOWN
     assert "2 nodes: 2 passed; 2 checks passed" in done.stdout
     error, hint = last_lines(done)
+    assert "junit.xml" in error
     assert "results.json" in error
     assert error.endswith(f": {FULL}")
     assert hint == "hint:  Free space there, then run the same command again."

@@ -74,6 +74,9 @@ def test_exit_code_and_results(place, words, code, states):
     assert [node["state"] for node in results["nodes"].values()] == states
     assert f"results: runs/{directory.name}" in done.stdout
     assert done.stdout.endswith(f"report: runs/{directory.name}/report.html\n")
+    assert (directory / "junit.xml").read_text().count("<testcase") == sum(
+        results["counts"].values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_summary_tells_unreachable_from_unknown_and_groups_failures(place):
 def test_run_is_kept_without_secrets_and_for_this_user_only(place):
     validate(place, "-k", "first")
     directory = kept(place)
-    for name in ("results.json", "logs/pytest.log", "report.html"):
+    for name in ("results.json", "junit.xml", "logs/pytest.log", "report.html"):
         text = (directory / name).read_text()
         assert "hunter22" not in text
         assert "wrong" in text

@@ -20,6 +20,7 @@ from rdmaprov.runs.directory import RunDirectory, runs_directory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
 from rdmaprov.validate.complete import Completeness
+from rdmaprov.validate.junit import JUnit
 from rdmaprov.validate.options import Preloaded
 from rdmaprov.validate.results import CheckResults, lines
 
@@ -56,7 +57,7 @@ class Done:
 
 
 def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | None = None) -> Done:
-    """Judge the nodes of a fleet; keep results.json and logs/pytest.log.
+    """Judge the nodes of a fleet; keep results.json, junit.xml and logs/pytest.log.
 
     Args:
         probe: what asks the nodes; None for connections of their own.
@@ -69,9 +70,11 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | No
     asked = Completeness(is_live=probe is None, is_limited=is_limited)
     findings = CheckResults(tuple(node.name for node in fleet.nodes), asked=asked)
     with RunDirectory("validate", mask, log="pytest.log") as directory:
-        plugins = [findings, asked, Preloaded(fleet, probe)]
+        junit = JUnit(directory, mask)
+        plugins = [findings, asked, junit, Preloaded(fleet, probe)]
         ended = pytest.main([*_arguments(request)], plugins=plugins)
         gc.collect()  # pytest's session, with all of its checks: it is in cycles
+        junit.close()
         log_judged(directory, findings)
         code = _code(int(ended), findings)
         text = directory.write_results(

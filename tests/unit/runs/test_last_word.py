@@ -53,7 +53,14 @@ RUNS = {
     "0.1.0": ("validate", PASS, None, None),
 }
 # Those that end without the node's boot: it was not asked, or older versions did not ask.
-BOOTLESS = ("interrupted", "unreachable", "--record", "--record, wrong", "0.1.0")
+BOOTLESS = (
+    "interrupted",
+    "unreachable",
+    "apply never reached it",
+    "--record",
+    "--record, wrong",
+    "0.1.0",
+)
 # What of these is a word about the node; nothing of the others is.
 WORDS = {
     "complete": True,
