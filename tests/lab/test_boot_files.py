@@ -60,7 +60,9 @@ ROUNDS = [
             ),
             NETWORKD: dict(
                 [
-                    netplan("storage: {{match: {{macaddress: '{mac0}'}}, mtu: 1400}}"),
+                    netplan(
+                        "storage: {{match: {{macaddress: '{mac0}'}}, set-name: {rail0}, mtu: 1400}}"
+                    ),
                     network("05-path", "Path={path1}", "2K"),
                     network("10-name", "Name={rail1}", "1300"),
                 ]

@@ -281,7 +281,7 @@ INPUTS = (
     InputKind(
         "switch",
         "what a switch answers: SONiC's CONFIG_DB, Cumulus' `nv show`, Arista's"
-        " running configuration, `gnmic get` of OpenConfig",
+        " running configuration",
         _only(r"(?!)"),
         fabric.read_switches,
         "PFC, ECN, DSCP maps, buffers and MTU, by what is usual for RoCE",

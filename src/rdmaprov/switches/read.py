@@ -65,10 +65,12 @@ def _reader_of(answer: SavedAnswer) -> SwitchReader | str | None:
     others = others[:1] if others == [_LIKE] else [each for each in others if each != _LIKE]
     if readers:
         fits = f"it fits {' and '.join([*(each.system for each in readers), *others])}"
-        save = f"; if it is of {others[0]}, save instead {known[others[0]][1]}" if others else ""
+        save = f"; if it is of {others[0]}, {known[others[0]][1]}" if others else ""
         return f"is not of one system that I know: {fits}{save}"
-    instead = known[others[0]][1]
-    return f"is of {' or '.join(others)}, not a system that I know; save instead {instead}"
+    return f"is of {' or '.join(others)}, not a system that I know; {known[others[0]][1]}"
+
+
+_BY_HAND = "nothing of it is read: compare its PFC, ECN, DSCP map and MTU by hand"
 
 
 @cache
@@ -78,7 +80,7 @@ def _systems() -> dict[str, tuple[re.Pattern[str], str]]:
     return {
         each["system"]: (
             re.compile(rf"^[ \t]*(?:{'|'.join(each['begins'])})", re.MULTILINE),
-            each["instead"],
+            f"save instead {each['instead']}" if "instead" in each else _BY_HAND,
         )
         for each in yaml.safe_load(text)
     }

@@ -40,10 +40,12 @@ def test_system_without_a_reader_is_named_and_not_judged(other):
     assert judge_switch(found, usual_settings()).verdict is SwitchVerdict.UNKNOWN
 
 
-def test_system_without_a_reader_has_something_to_save_instead():
+def test_system_without_a_reader_has_something_to_do_instead():
     said = [reading(each["text"]).not_read[0] for each in OTHERS]
-    assert all("save instead `" in each for each in said)
-    assert any("sonic-cfggen -d --print-data" in each for each in said)
+    (saved,) = (each for each in said if "; save instead `" in each)
+    assert "Enterprise SONiC" in saved
+    assert saved.endswith("`sonic-cfggen -d --print-data`")
+    assert all("by hand" in each for each in said if each != saved)
 
 
 @pytest.mark.parametrize(
