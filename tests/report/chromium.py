@@ -18,6 +18,7 @@ FLAGS = (
     "--no-first-run",
 )
 WIDE = 1200
+ROOT = Path(__file__).parents[2]
 
 # The least contrast of a text with what is behind it, by WCAG 2.2; with the text itself.
 CONTRAST = """
