@@ -171,7 +171,7 @@ def test_manual_page_and_completions_are_current(path, text):
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
 def test_manual_page_has_no_mistake_that_groff_sees():
-    command = ["groff", "-man", "-Tutf8", "-ww", ROOT / "share/man/man1/rdmaprov.1"]
+    command = ["groff", "-man", "-Tutf8", "-ww", f"{ROOT}/share/man/man1/rdmaprov.1"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     assert shown.stderr == ""
     assert "--max-failures" in shown.stdout
