@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -102,6 +103,24 @@ def test_power_limit(host: Host, node: Node) -> None:
 def test_pcie(host: Host, node: Node) -> None:
     """The PCIe link of a GPU has all lanes, gave up no packet, and at work has its full speed."""
     _judge(host, node, "pcie", "lspci -vv; dmesg | grep -i aer; then reseat the GPU or its riser")
+
+
+def test_nvlinks(host: Host, node: Node) -> None:
+    """Each GPU has as many NVLinks up, and as fast, as the best of its model in the node."""
+    gpus, found = _gpus(host), gpu.nvlinks(host)
+    linked = {model for model, rates in found if rates}
+    if not any(
+        count > 1 and model in linked for model, count in Counter(m for m, _ in found).items()
+    ):
+        not_applicable("the node has no two GPUs of one model with NVLinks to compare")
+    if len(gpus) != len(found):
+        raise CouldNotTell(f"nvidia-smi nvlink -s shows {len(found)} GPUs, -q {len(gpus)}")
+    for each, (model, rates) in zip(gpus, found, strict=True):
+        best = max((own for name, own in found if name == model), key=lambda r: (len(r), sum(r)))
+        if (len(rates), sum(rates)) < (len(best), sum(best)):
+            where, look = "nvidia-smi nvlink -s", "nvidia-smi nvlink -e; dmesg | grep -i xid"
+            setting = Setting(node, each.address, "NVLink", "", where, look=look, kind="gpu.links")
+            setting.reject(*(f"{len(r)} up, {sum(r):g} GB/s together" for r in (rates, best)))
 
 
 def test_driver_libraries(host: Host, node: Node) -> None:

@@ -59,6 +59,9 @@ def gpu_services(node: FakeNode, gpus: Iterable[str]) -> None:
     gpu = _CAPTURE.read_text().partition("\nGPU 00000000:18:00.0\n")[2].partition("    Fabric\n")[0]
     text += "".join(f"GPU 0000{each.upper()}\n{gpu}{_FABRIC}" for each in addresses)
     node.answer("nvidia-smi -q", text)
+    links = "".join(f"\t Link {number}: 26.562 GB/s\n" for number in range(18))
+    heads = (f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n})\n" for n in range(len(addresses)))
+    node.answer("nvidia-smi nvlink -s", "".join(head + links for head in heads))
     function(node, (NVSWITCH,), 0, vendor="0x10de", kind="0x068000")
     node.answer("nv-fabricmanager --version", f"Fabric Manager version is : {DRIVER}\n")
     node.unit("nvidia-fabricmanager.service", MainPID="710")

@@ -175,6 +175,28 @@ def parse(text: str) -> Driver:
     return Driver(version, tuple(Gpu(address, values) for address, values in gpus))
 
 
+def nvlinks(host: Host) -> list[tuple[str, tuple[float, ...]]]:
+    """Return what `parse_nvlinks` does of the node's GPUs, in the driver's order."""
+    return parse_nvlinks(_output(host, "nvidia-smi", "nvlink -s"))
+
+
+def parse_nvlinks(text: str) -> list[tuple[str, tuple[float, ...]]]:
+    """Return each GPU's model, and the rates in GB/s of its NVLinks that are up.
+
+    Raises:
+        CouldNotTell: a line says something else.
+    """
+    found: list[tuple[str, tuple[float, ...]]] = []
+    for line in text.splitlines():
+        if head := re.fullmatch(r"GPU \d+: (.+?)(?: \(UUID: [^()]*\))?", line.strip()):
+            found.append((head[1], ()))
+        elif found and (link := re.fullmatch(r"\s+Link \d+: (\d{1,4}(?:\.\d{1,4})?) GB/s", line)):
+            found[-1] = (found[-1][0], (*found[-1][1], float(link[1])))
+        elif line.strip() and not re.search(r"(?i)<inactive>|links are inactive", line):
+            raise CouldNotTell(f"nvidia-smi nvlink -s shows {shown(line.strip())!r}")
+    return found
+
+
 def libraries(host: Host) -> dict[str, tuple[str, int]]:
     """Return the driver's libraries by path, each with its version and its size in bytes.
 

@@ -160,8 +160,8 @@ KINDS = {
         "the node is not drained; a process that a job left",
     ),
     "gpu.links": FindingKind(
-        "An all-reduce inside a node is slower than inside of its peers.",
-        "all GPUs of a node alone, against the fleet's median",
+        "Links between the GPUs of a node are slower, or fewer, than those of their peers.",
+        "all GPUs of a node alone, against the fleet's median; the states of NVLinks",
         "NVLink with errors or down (`nvidia-smi nvlink -s`); a slow GPU",
     ),
     "gpu.lost": FindingKind(
