@@ -169,6 +169,38 @@ def test_pip_without_an_index_names_the_connection(real, tmp_path, monkeypatch):
     assert "torch_runtime_wheelhouse" in str(e.value)
 
 
+class NoRoute(Real):
+    """The machine itself, with no network but what a new network namespace has: none."""
+
+    def run(self, argv: list[str], stdin: str = "", timeout_s: int = 600) -> str:
+        return super().run(["unshare", "--net", "--map-root-user", *argv], stdin, timeout_s)
+
+
+@pytest.mark.program
+@pytest.mark.usefixtures("real")
+def test_node_without_a_route_builds_from_its_wheelhouse_alone(tmp_path, monkeypatch):
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    node = NoRoute()
+    # 192.0.2.0/24 is nobody's (RFC 5737).
+    for index, why in (
+        ("https://192.0.2.1/simple", "no connection to the index: .*Network is unreachable.*house"),
+        ("http://192.0.2.1/simple", "does not trust 192.0.2.1, which has no https.*trusted-host"),
+        ("", "no connection to the index: .*name resolution.*torch_runtime_wheelhouse"),
+    ):
+        given = environment(tmp_path, wheelhouse="", index_url=index)
+        with pytest.raises(NodeError, match=why):
+            converge(node, torch_runtime, given, check=False)
+    wheel(tmp_path / "wheels", "2.13.0")
+    assert converge(node, torch_runtime, environment(tmp_path), check=False)["changed"]
+    assert "2.13.0" in node.run(
+        [str(tmp_path / "torch/bin/python3"), "-c", "import torch; print(torch.__version__)"]
+    )
+    assert not converge(node, torch_runtime, environment(tmp_path), check=False)["changed"]
+
+
 LOST = (
     "WARNING: Retrying (Retry(total=4, connect=None, read=None, redirect=None, status=None)) after "
     "connection broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPSConnection "

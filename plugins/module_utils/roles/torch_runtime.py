@@ -155,7 +155,7 @@ def _install(
 
 
 def _reason(said: str) -> str:
-    """Return why pip failed: the connection that it lost, before what it did not find then."""
+    """Return why pip failed: which index it lost or left out, before what it did not find then."""
     lost = re.search(r"connection broken by '(.*)': /", said)
     if lost:
         why = re.sub(r"<[^<>]*>[:,]? ?", "", lost.group(1))[:200]
@@ -163,6 +163,11 @@ def _reason(said: str) -> str:
             f"no connection to the index: {why}. Name an index that the node reaches "
             "(torch_runtime_index_url), or copy the wheels to it (torch_runtime_wheelhouse): "
             "docs/production.md"
+        )
+    if found := re.search(r"The repository located at (\S+) is not a trusted or secure host", said):
+        return (
+            f"it does not trust {found.group(1)}, which has no https. Serve the index by https, or "
+            f"write on the node, in /etc/pip.conf: [global] trusted-host = {found.group(1)}"
         )
     lines = [line for line in said.splitlines() if line.startswith("ERROR:")]
     return (lines or said.splitlines() or ["no message"])[0].replace("ERROR: ", "")

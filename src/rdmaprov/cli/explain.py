@@ -54,10 +54,11 @@ def explain() -> None:
     A FILE is, in any mixture:
       a log of NCCL (NCCL_DEBUG=INFO), or of torch: its watchdog, its last error
       a table of nccl-tests, or its JSON
-      a report of NCCL's RAS (ncclras)
+      a report of NCCL's RAS (ncclras), as text or JSON
       a dump of torch's flight recorder
       the output of ib_write_bw and the like, ibv_devinfo, ibstat, nvidia-smi topo -m
       a log of the kernel: dmesg, journalctl -k, /var/log/messages
+      what infiniband-diags print of a subnet, or a switch of its configuration
 
     Says what each shows, what they show together, and what would tell more; docs/explain.md
     has the table. A FILE that is named like a command is given as ./NAME; - is standard input.

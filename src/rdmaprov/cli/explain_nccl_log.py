@@ -92,7 +92,7 @@ def document(found: LogAssessment) -> dict[str, object]:
         "sharp": verdict.sharp,
         "nccl_version": verdict.nccl_version,
         "problems": [sentence(each) for each in found.failed + found.problems],
-        "notes": found.notes,
+        "notes": [*found.reasons, *found.notes],
         "algorithms": [asdict(choice) for choice in matrix.choices],
         "completion_errors": [asdict(error) for error in matrix.errors],
         "warnings": [{"host": host, "text": text} for host, text in matrix.broken.warnings],

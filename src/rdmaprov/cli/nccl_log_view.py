@@ -44,6 +44,8 @@ def lines(found: LogAssessment) -> Iterator[str]:
     if failed:
         yield ""
     yield click.style(_verdict(matrix, found.verdict), bold=True)
+    for reason in found.reasons:
+        yield f"note:    {printable(reason)}"
     rows = list(_rows(matrix))
     if rows:
         yield ""

@@ -179,7 +179,7 @@ INPUTS = (
             r"^Group +Comms +Nodes +Ranks",
             r"^#\d+-\d+ \([0-9a-f]{16}\) (?:INCOMPLETE|MISMATCH|ERROR)",
             r"^ +Missing communicator data from \d+ job process",
-            r'^\s*"communicators_count": ?\d',
+            r'^[ \t]{0,16}"communicators_count": ?\d',
         ),
         _each(ras_report.read),
         "which processes do not answer; errors that ranks report",

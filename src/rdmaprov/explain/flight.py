@@ -20,6 +20,7 @@ from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.explain.safe_pickle import UnsafePickleError, check_size, load_plain
 from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.matrix import format_numbers
+from rdmaprov.words import some
 
 Group = tuple[str, tuple[int, ...]]  # its name, and its ranks in the job
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pickle|pkl|pt|bin|txt))?$")
@@ -29,6 +30,7 @@ _MOST_RANKS = 1 << 17
 # Of these, all ranks pass as many values (pytorch: flight_recorder/components/types.py, match).
 _EQUAL = {"all_reduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"}
 _ALL = "pass the dumps of all ranks (TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1)"
+_BOTH_ENDS = "find what the other end did instead: its dump, its log, py-spy dump --pid PID"
 _WATCHDOG = "whether it is overdue: pass the ranks' logs too, which have torch's watchdog"
 
 
@@ -70,6 +72,7 @@ class FlightDump:
         groups: the groups that it is in, with what each is called.
         operations: in the order in which they were called; without sends and receives.
         last: the last number that it called, by group.
+        transfers: sends and receives that have not ended, with where they were called.
     """
 
     file: str
@@ -78,6 +81,7 @@ class FlightDump:
     operations: tuple[Operation, ...]
     last: Mapping[Group, int]
     newest_ns: int
+    transfers: tuple[str, ...] = ()
 
     def open_in(self, group: Group) -> Operation | None:
         """Return the first operation of a group that has not ended."""
@@ -133,6 +137,11 @@ def judge(dumps: Sequence[FlightDump], *, is_overdue: bool = False) -> Shown:
     for file in unnamed:
         text = "flight recorder: the name of its file does not end with its rank"
         findings.append(unread(file, text, "keep the name that torch gave it"))
+    for rank, dump in sorted(known.items()):
+        if dump.transfers and not findings:
+            of = some(list(dict.fromkeys(dump.transfers)), 3)
+            what = f"rank {rank}: {of} has not ended; sends and receives are not compared"
+            waiting.append(Finding("nccl.failed", what, _BOTH_ENDS, proven=False))
     is_asked = not findings and not waiting
     if missing and is_asked and not unnamed:
         what = f"flight recorder: no dump of {format_numbers(missing)}"
@@ -263,6 +272,7 @@ def _dump(name: str, document: Mapping[str, Any]) -> FlightDump:
         enqueued = _number(own.get("last_enqueued_collective")) if isinstance(own, dict) else 0
         if known and enqueued > 0:
             last[known[0]] = max(last.get(known[0], 0), enqueued)
+    transfers = [each for each in plain if each.get("is_p2p") and not _has_ended(each)]
     times = [_number(each.get(key)) for each in plain for key in _TIMES]
     return FlightDump(
         name,
@@ -271,7 +281,19 @@ def _dump(name: str, document: Mapping[str, Any]) -> FlightDump:
         operations,
         last,
         max(times, default=0),
+        tuple(map(_transfer, transfers)),
     )
+
+
+def _transfer(entry: Mapping[str, Any]) -> str:
+    name = str(entry.get("profiling_name")).rpartition(":")[2][:64]
+    place = _place(entry.get("frames"))
+    return f"{name} at {place}" if place else name
+
+
+def _has_ended(entry: Mapping[str, Any]) -> bool:
+    is_marked = entry.get("state") == "completed" or entry.get("retired") is True
+    return is_marked or bool(_number(entry.get("time_discovered_completed_ns")))
 
 
 _TIMES = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
@@ -299,14 +321,13 @@ def _operation(
     owner, name, types = _owner(entry), entry.get("profiling_name"), entry.get("input_dtypes")
     if entry.get("is_p2p") or owner not in groups or not isinstance(name, str):
         return None
-    ended = entry.get("state") == "completed" or entry.get("retired") is True
     return Operation(
         groups[owner][0],
         _number(entry.get("collective_seq_id", entry.get("seq_id"))),
         name.partition(":")[2][:64] or name[:64],
         _values(entry.get("input_sizes")),
         _types(types),
-        not ended and not _number(entry.get("time_discovered_completed_ns")),
+        not _has_ended(entry),
         _number(entry.get("time_created_ns")),
         _number(entry.get("timeout_ms")) * 1_000_000,
         _place(entry.get("frames")),

@@ -128,7 +128,7 @@ def read(given: GivenText) -> Shown:
 def _tables(given: GivenText) -> Iterator[PerfTable]:
     table, head, program = PerfTable(), list[str](), ""
     for raw in given.lines():
-        line = _PREFIX.sub("", raw, count=1)
+        line = _PREFIX.sub("", raw.lstrip(), count=1).lstrip()
         if (table.began or table.rows) and (_VERSION.match(line) or _SIZES.match(line)):
             yield table
             table, head = PerfTable(), []

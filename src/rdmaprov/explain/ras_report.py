@@ -153,7 +153,7 @@ def _status(rank: Mapping[str, Any]) -> dict[str, int]:
     """Return the flags and results of a rank."""
     status = rank.get("status")
     given = status.items() if isinstance(status, dict) else ()
-    return {str(key): _number(value) for key, value in given}
+    return {str(key): value for key, value in given if isinstance(value, int)}
 
 
 def _process(rank: Mapping[str, Any]) -> RasProcess:
@@ -168,7 +168,8 @@ def _state(ranks: Sequence[Mapping[str, Any]]) -> str:
         return "ABORT"
     if any(each.get("finalize_called") or each.get("destroy_flag") for each in every):
         return "FINALIZE"
-    return "INIT" if any(each.get("init_state") == _IN_PROGRESS for each in every) else "RUNNING"
+    is_running = all(each.get("init_state", _IN_PROGRESS) != _IN_PROGRESS for each in every)
+    return "RUNNING" if every and is_running else "INIT"
 
 
 def _failed(ranks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

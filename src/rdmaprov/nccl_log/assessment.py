@@ -30,6 +30,7 @@ class LogAssessment:
     Args:
         failed: why the job failed; empty if no line says that it did.
         problems: what is wrong beside that, or unknown.
+        reasons: notes on why the transport is what it is, or why a job may hang.
         is_expected: whether the transport was judged by what somebody expects.
     """
 
@@ -39,6 +40,7 @@ class LogAssessment:
     problems: list[Finding]
     notes: list[str]
     is_expected: bool
+    reasons: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -78,10 +80,13 @@ def assess(
             problems = [each for each in problems if each.kind != "nccl.log"]
     else:
         problems += differences
-    notes += [*others, *victims, *settings, *filter(None, [unequal_ranks(matrix)])]
+    notes += [*others, *(victims if is_broken else ()), *settings]
+    reasons = [*(() if is_broken else victims), *filter(None, [unequal_ranks(matrix)])]
     if wanted is None and not is_broken:
-        notes += unasked(matrix)
-    return LogAssessment(matrix, verdict, failed, problems, notes, wanted is not None)
+        reasons += unasked(matrix)
+    return LogAssessment(
+        matrix, verdict, failed, problems, notes, wanted is not None, tuple(reasons)
+    )
 
 
 def compare_hosts(matrix: Matrix) -> tuple[list[Finding], list[str]]:

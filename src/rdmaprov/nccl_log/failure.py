@@ -164,8 +164,28 @@ def _hang(broken: TroubleTally, victims: Collection[RankTrouble]) -> Finding | N
         who = format_numbers(sorted(behind))
         what = f"{who} did not join {operation}, in which {format_numbers(ranks)} waited"
         return Finding(_KIND, what, f"find what {who} did instead: {_FLIGHT}")
+    if parted := _parted(broken, number, ranks):
+        return Finding(_KIND, parted, f"find where the program's ways part; {_FLIGHT}")
     what = f"{format_numbers(ranks)} waited in {operation} until the time was up"
     return Finding(_KIND, f"{what}; no rank that says how far it is has called fewer", _FLIGHT)
+
+
+def _parted(broken: TroubleTally, number: int, ranks: Sequence[int]) -> str:
+    """Return that ranks wait in different operations of one number, empty if they do not.
+
+    Each group of ranks has numbers of its own, and old versions do not say which group it is.
+    """
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for rank in ranks:
+        own = broken.operations.get(rank)
+        if own and own[0] == number:
+            by_name[own[1]].append(rank)
+    groups = {group for group, rank in broken.waits if rank in ranks}
+    if len(by_name) < 2 or len(groups) > 1:
+        return ""
+    listed = "; ".join(f"{name} on {format_numbers(own)}" for name, own in by_name.items())
+    doubt = "" if groups else ", or these are of different groups of ranks"
+    return f"ranks called different operations: number {number} is {listed}{doubt}"
 
 
 def _lost(matrix: Matrix, victims: Sequence[RankTrouble]) -> Finding:

@@ -20,6 +20,7 @@ _MOST_WARNINGS = 256  # of which the last ones count
 _RESULT = re.compile(rb"(?:group|proxy)\.c(?:c|pp):\d+ -> [1-68](?:\s|$)")
 _TEST = re.compile(r"^(\S{1,64}): Test (?:CUDA|NCCL) failure ")  # of nccl-tests
 _RANK = re.compile(r"\[rank(\d{1,7})\]")
+_RANK_OF_LINE = re.compile(r"\[(?:PG [^\]]{1,80} )?Rank (\d{1,7})\]")  # the only one before 2.2
 _LOGGED = re.compile(r"^\[[EWI]\d{4} [^\]]*\] ?")
 _LAST = re.compile(r"Last (?:error|RCCL warning): *(.*)")
 _GROUP = re.compile(r"\[PG (?:ID \d+ PG GUID )?([^\s(]+)(?:\([^)]*\))? Rank \d{1,7}\]")
@@ -140,6 +141,14 @@ class TroubleTally:
         text = line.decode(errors="replace").rstrip()
         if found := _RANK.search(text):
             self.rank = int(found[1])
+        last = self.rank
+        if not found and (found := _RANK_OF_LINE.search(text)):
+            self.rank = int(found[1])
+        names_one = self._add_text(text)
+        self.rank = self.rank if self.follows == "root" else last
+        return names_one
+
+    def _add_text(self, text: str) -> bool:
         text = _LOGGED.sub("", PREFIX.sub("", text))
         if self.follows == "root":
             return self._add_root(text)

@@ -95,6 +95,18 @@ HOSTILE = {
     "json in brackets": b'{"pg_config":' + b"[" * MIB,
     "json of many parts": b'{"pg_config": {}, "entries": [' + b"{}," * 200_000 + b"{}]}",
     "ras": b"Job summary\n=====\nDEAD\n" + b"  Process 1 on node a managing GPU 0\n" * 20_000,
+    "ras json": b'{"communicators_count": 1, "communicators": [{"ranks": ['
+    + b'{"rank": 1},' * 100_000
+    + b"{}]}]}",
+    "ras json cut off": b'{"communicators_count": 1, "communicators": ['
+    + b'"nvml_dev": 1 \n' * 99_999,
+    "errors of ports": b'Errors for "a"\n'
+    + b"   GUID 0x1 port 1: [SymbolErrorCounter == 99]\n" * 9_999,
+    "links": b"# Topology file: generated on\n" + b'Switch 36 "S-1"\n[1] "S-2"[1]\n' * 30_000,
+    "tables": b"Unicast lids [0x0-0x1] of switch a guid 0x1 (b):\n0x0001 001 :\n" * 20_000,
+    "a switch": b"interface Ethernet1\n   mtu 9214\n" * 30_000,
+    "a switch in JSON": b'{"PORT": {' + b'"Ethernet0": {"mtu": "1"},' * 30_000 + b'"a": {}}}',
+    "no switch": b"aaaa bbbb\n" * (MIB // 10),
     "nulls": b"NCCL INFO " + b"\x00" * MIB,
 }
 
@@ -142,6 +154,19 @@ def test_dump_with_an_odd_field_is_no_traceback(field, odd):
     document = {"pg_config": {"0": {"name": "0", "ranks": "[0, 1]"}}, "entries": [entry]}
     (shown,) = explain_texts([GivenText("d_0", json.dumps(document).encode())])
     assert shown.code == ExitCode.UNKNOWN
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+@pytest.mark.parametrize(
+    "field", ["ranks", "missing_ranks", "size", "status", "host", "pid", "collective_counts", "ras"]
+)
+def test_json_of_ras_with_an_odd_field_is_no_traceback(field, odd):
+    rank = {"rank": 0, "host": "a", "pid": 1, "status": {"init_state": odd}, field: odd}
+    communicator = {"size": 1, "ranks": [rank, odd], "missing_ranks": [rank], field: odd}
+    document = {"communicators_count": 1, "communicators": [communicator, odd], field: odd}
+    (shown,) = explain_texts([GivenText("a.json", json.dumps(document).encode())])
+    assert shown.input == "ras"
+    assert shown.code in (ExitCode.FAILED, ExitCode.UNKNOWN)
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
