@@ -7,7 +7,7 @@ for a list or a dictionary (split at commas), true for a number, and a missing v
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ansible.module_utils.common.validation import (
@@ -130,7 +130,7 @@ def _list(option: Option, value: Any, report: Report, path: Path) -> Any:
     if not isinstance(value, (list, tuple)):
         report(path, f"{in_words(value)} is not a list", f"write {expected(option, value)}")
         return INVALID
-    element = replace(option, type=option.elements or "raw", description="", elements=None)
+    element = option.element
     if element.type == "raw":
         return list(value)
     items = [coerce(element, item, report, (*path, i)) for i, item in enumerate(value)]

@@ -26,6 +26,7 @@ class Converter:
         self._options = options
         # By identity: the value is kept, so that no other value gets its id.
         self._known: dict[tuple[str, int], tuple[Any, Any, tuple[_Issue, ...]]] = {}
+        self._varied: dict[frozenset[str], list[tuple[str, Option]]] = {}
 
         # Defaults that are the same on every node, converted once.
         self._constants: dict[str, Any] = {}
@@ -40,9 +41,7 @@ class Converter:
         values = dict(self._constants)
         problems: list[Problem] = []
         derived: list[Problem] = []
-        for name, option in self._options.items():
-            if name in self._constants and not locate.writes(name):
-                continue
+        for name, option in self._varying(locate):
             values.pop(name, None)
             if name not in variables:
                 if option.required:
@@ -62,6 +61,17 @@ class Converter:
                 values[name] = value
         # A default that is derived from a wrong value fails too: report only the cause.
         return values, problems or derived
+
+    def _varying(self, locate: Locator) -> list[tuple[str, Option]]:
+        """Return the options whose values may not be a constant's on a host."""
+        written = locate.written.intersection(self._constants)
+        if written not in self._varied:
+            self._varied[written] = [
+                (name, option)
+                for name, option in self._options.items()
+                if name not in self._constants or name in written
+            ]
+        return self._varied[written]
 
     def _convert(self, option: Option, raw: Any) -> tuple[Any, tuple[_Issue, ...]]:
         key = (option.name, id(raw))

@@ -50,9 +50,20 @@ class Renderer:
     def __init__(self, engine: AnyEngine) -> None:
         self._engine = engine
         self._known: dict[tuple[Any, ...], Any] = {}
+        self._last: dict[str, tuple[dict[str, Any], Any]] = {}
 
     def render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
-        """Return what a template gives with the values of the variables that it mentions."""
+        """Return what a template gives with the values of the variables that it mentions.
+
+        Most have the very values of the host before, as groups and defaults share them.
+        """
+        before, result = self._last.get(text, ({}, None))
+        if not (before and _are_same(before, values)):
+            result = self._render(text, template, values)
+            self._last[text] = (values, result)
+        return result
+
+    def _render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
         try:
             return template.render(values)
         except LookupError:
@@ -74,6 +85,11 @@ class Renderer:
         """Return why a value cannot be rendered or decrypted."""
         message = f"its template fails: {error}"
         return ResolveError(position_of(raw), message, "correct the template", "template")
+
+
+def _are_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two hosts have the same objects; equal ones may be tagged otherwise."""
+    return one.keys() == other.keys() and all(one[name] is other[name] for name in one)
 
 
 class Variables:

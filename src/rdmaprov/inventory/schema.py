@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,11 @@ class Option:
     default: Any = None
     has_default: bool = False
     options: Mapping[str, Option] = field(default_factory=dict)
+
+    @cached_property
+    def element(self) -> Option:
+        """What each element of a list is."""
+        return replace(self, type=self.elements or "raw", description="", elements=None)
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,15 @@ def test_most_common_templates_are_simple():
     assert parse("10.{{ rack }}.0.{{ unit + 1 }}/24").render(values) == "10.2.0.8/24"
 
 
+def test_hosts_with_the_same_values_share_what_a_template_gives(tmp_path: Path):
+    text = 'who: ana\nlimits_memlock_users: "{{ [who] }}"\n'
+    hosts = "nodes: {hosts: {n1: {unit: 1}, n2: {unit: 2}, n3: {unit: 3, who: bob}, n4: {unit: 4}}}"
+    files = {**sites.GOOD, "hosts.yml": hosts, "group_vars/nodes.yml": text}
+    found = [n.get("limits_memlock_users") for n in load_site(sites.write(tmp_path, files)).nodes]
+    assert found == [["ana"], ["ana"], ["bob"], ["ana"]]
+    assert found[0] is found[1]
+
+
 def test_templates_that_look_elsewhere_are_left_to_ansible(tmp_path: Path):
     template = "{{ lookup('vars', 'wanted') + extra }}"
     text = f'fabric_mtu_bytes: "{template}"\nwanted: 4000\nextra: 200\n'
