@@ -5,9 +5,11 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import re
 import sys
 
 import pytest
+from tests.full_disk import full_disk
 from tests.program import start
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import Sshd
@@ -29,6 +31,7 @@ VERBS = {
     "tune": ["tune", "site"],
     "watch": ["watch", "site"],
     "record": ["record", "site", "--limit", "n1"],
+    "replace": ["replace", "site", "n1"],
 }
 SHIM = "echo 'pyenv: python3.11: command not found' >&2; exit 127"  # as pyenv's shims end
 
@@ -79,28 +82,55 @@ CAUSES = {
 }
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("cause", CAUSES, ids=lambda each: each.__name__)
-def test_cause_is_one_text_and_one_exit_code(tmp_path, cause, verb):
-    keys = tmp_path / "keys"
-    keys.mkdir()
+# A verb's own purpose: `replace` shows both keys, so that somebody can compare them.
+OWN = {("replace", unknown_host_key): "the host key of n1 is not verified, and nothing was sent"}
+
+
+def said_by(place, verb, variables):
+    """Return a verb's exit code on two nodes, and what it printed; an error's remedy follows it."""
     shared = {
         "ansible_user": getpass.getuser(),
         "ansible_ssh_common_args": "-F none",
         "ansible_ssh_args": "-o ControlMaster=auto -o ControlPersist=5s",
-        "ansible_control_path_dir": str(tmp_path / "cp"),  # none that another test opened
+        "ansible_control_path_dir": str(place / "cp"),  # none that another test opened
         "ansible_python_interpreter": sys.executable,
     }
     hosts = {"n1": {"unit": 1}, "n2": {"unit": 2}}
-    nodes = {"nodes": {"hosts": hosts, "vars": {**shared, **cause(keys)}}}
-    write(tmp_path / "site", {**GOOD, "hosts.yml": json.dumps(nodes)})
-    (tmp_path / "test_own.py").write_text("def test_it(host):\n    host.run_test('true')\n")
-    own = {"ANSIBLE_HOME": str(tmp_path / "ansible"), "COLUMNS": "400"}
-    done = start(*VERBS[verb], cwd=tmp_path, **own)
-    said = done.stdout + done.stderr
-    assert done.returncode == ExitCode.UNKNOWN, said
+    nodes = {"nodes": {"hosts": hosts, "vars": {**shared, **variables}}}
+    write(place / "site", {**GOOD, "hosts.yml": json.dumps(nodes)})
+    (place / "test_own.py").write_text("def test_it(host):\n    host.run_test('true')\n")
+    own = {"ANSIBLE_HOME": str(place / "ansible"), "COLUMNS": "400"}
+    done = start(*VERBS[verb], cwd=place, **own)
+    return done.returncode, re.sub(r"\n *hint: +", ". ", done.stdout + done.stderr)
+
+
+@pytest.fixture
+def keys(tmp_path):
+    made = tmp_path / "keys"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda each: each.__name__)
+def test_cause_is_one_text_and_one_exit_code(tmp_path, keys, cause, verb):
+    code, said = said_by(tmp_path, verb, cause(keys))
+    assert code == ExitCode.UNKNOWN, said
     # validate writes NODE for a node's name; nodes with one cause are one line in all verbs
     # (discover ends with a line that names the first).
-    lines = [each for each in said.replace("NODE", "n1").splitlines() if CAUSES[cause] in each]
+    text = OWN.get((verb, cause), CAUSES[cause])
+    lines = [each for each in said.replace("NODE", "n1").splitlines() if text in each]
     assert 1 <= len(lines) <= 2, said
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "watch"])
+def test_node_whose_disk_is_full_is_asked_all_the_same(tmp_path, keys, verb):
+    """What a verb reads needs no file there; these nodes lack rails, which is what is found."""
+    with full_disk(tmp_path / "disk") as disk:
+        given = Sshd(keys).variables("node.example", f"SetEnv HOME={disk.path} TMPDIR={disk.path}")
+        code, said = said_by(tmp_path, verb, given)
+    assert not re.search("unreachable|could not read|No space left", said), said
+    right = {"validate": 0, "record": 0, "discover": ExitCode.UNKNOWN}
+    assert code == right.get(verb, ExitCode.FAILED), said

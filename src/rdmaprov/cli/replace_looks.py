@@ -13,7 +13,7 @@ from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.stage_report import parse_stages
 from rdmaprov.cli import accept_run, node_proofs, session
 from rdmaprov.cli.replace_work import Work
-from rdmaprov.discover import reach, variables
+from rdmaprov.discover import variables
 from rdmaprov.discover.variables import Difference
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
@@ -156,7 +156,7 @@ class Looks:
     def compare(self, nodes: Sequence[str]) -> StepOutcome:
         """Compare each machine with the host variables; write those on a yes."""
         work = self._work
-        answers = reach.read_nodes(work.asked.site, nodes, work.ready.given.arguments)
+        answers = work.read(nodes)
         for node in nodes:
             if node not in answers.facts:
                 why = work.ready.mask.text(answers.failures.get(node, "no answer"))

@@ -22,7 +22,6 @@ from rdmaprov.cli.replace_looks import (
 )
 from rdmaprov.cli.replace_work import LEAST, Asked, Work
 from rdmaprov.cli.site_lock import site_lock
-from rdmaprov.discover import reach
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt
@@ -74,7 +73,7 @@ def _key(node: str, key: host_key.HostKey) -> Iterator[str]:
 def _read(work: Work) -> ExitCode:
     """Show how machines differ, and what apply would change."""
     site, nodes, ready = work.asked.site, work.asked.nodes, work.replaced
-    answers = reach.read_nodes(site, nodes, ready.arguments)
+    answers = work.read(nodes)
     for node in nodes:
         if node not in answers.facts:
             why = ready.mask.text(answers.failures.get(node, "no answer"))

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.cli import session
+from rdmaprov.discover import reach
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
+from rdmaprov.probe.fleet import find_target
 from rdmaprov.replace.journal import Journal
 from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.last_word import PASSED, last_words
@@ -117,6 +119,11 @@ class Work:
     def only(self, names: Sequence[str]) -> session.Prepared:
         """Return the site with some nodes alone."""
         return self.ready.only(names)
+
+    def read(self, nodes: Sequence[str]) -> reach.NodeFacts:
+        """Read what machines are made of."""
+        given, find = self.ready.given, find_target(self.ready.fleet)
+        return reach.read_nodes(self.asked.site, nodes, given.arguments, find=find)
 
     def tell(self, text: str) -> None:
         """Show what happens."""
