@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.batches import Batches
-from rdmaprov.replace.steps import DRAIN, Replacement, Stopped, runs_elsewhere
+from rdmaprov.replace.steps import DRAIN, IN_PROGRESS, Replacement, Stopped, runs_elsewhere
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.model import MARK, NodeStatus
 from rdmaprov.scheduler.programs import SchedulerError
@@ -102,9 +102,7 @@ class Roll:
         queue = [node for unit in self.queue for node in unit.nodes] if has_room else []
         status = {**self._all.scheduler.status([*self._waiting, *queue])}
         self._leave_alone(status)
-        if not has_room:
-            return
-        chosen = self._chosen(status)
+        chosen = self._chosen(status) if has_room else []
         self._waiting |= dict.fromkeys(chosen, self._all.clock.now() + self._all.wait_s)
         self.member(chosen).drain_each()
         status |= self._all.scheduler.status(chosen)
@@ -132,13 +130,22 @@ class Roll:
         self.queue = [MaintenanceUnit(tuple(nodes), unit.domains) for unit, nodes in rest if nodes]
 
     def _chosen(self, status: Mapping[str, NodeStatus]) -> list[str]:
-        """Return the nodes to drain now: of the units with the fewest busy nodes first."""
+        """Return the nodes to drain now: of the units with the fewest busy nodes first.
+
+        Before them, those that an interrupted run left drained, and so empty.
+        """
         places = self.most if any(not each.code for each in self.ended.values()) else 1
         held = set(self._out.values())
         owned = {domain for unit in held for domain in unit.domains}
-        busy = {unit: sum(status[node].busy for node in unit.nodes) for unit in self.queue}
+        rank = {
+            unit: (
+                not any(IN_PROGRESS in status[node].reason for node in unit.nodes),
+                sum(status[node].busy for node in unit.nodes),
+            )
+            for unit in self.queue
+        }
         chosen: list[str] = []
-        for unit in sorted(self.queue, key=busy.__getitem__):
+        for unit in sorted(self.queue, key=rank.__getitem__):
             if len(held) < places and owned.isdisjoint(unit.domains):
                 held.add(unit)
                 owned.update(unit.domains)

@@ -20,7 +20,7 @@ from rdmaprov.scheduler.service import Clock, StepOutcome
 
 APPLY, VALIDATE, ACCEPT = PROOFS = ("apply", "validate", "accept")
 DRAIN, RETURN = "drain", "return"
-_IN_PROGRESS = "in progress on"
+IN_PROGRESS = "in progress on"
 
 
 @dataclass(frozen=True)
@@ -238,13 +238,13 @@ def runs_elsewhere(
             f"another run has it: {each.reason}. {again} rdmaprov replace {node} --take-over",
         )
         for node, each in found.items()
-        if each.is_ours and _IN_PROGRESS in each.reason and not each.reason.startswith(own)
+        if each.is_ours and IN_PROGRESS in each.reason and not each.reason.startswith(own)
     }
 
 
 def in_progress(verb: str, journal: Journal) -> str:
     """Return the reason, without our mark, of nodes that a run has; it says which one."""
-    return f"{verb} {_IN_PROGRESS} {journal.owner}"
+    return f"{verb} {IN_PROGRESS} {journal.owner}"
 
 
 def _worst(found: Iterable[tuple[str, StepOutcome]]) -> StepOutcome:

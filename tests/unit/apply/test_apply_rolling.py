@@ -113,7 +113,7 @@ class Cluster(Time):
         return Replacement(*given, clock=self.clock, verb="apply")
 
     def has_room(self):
-        return True
+        return len({*self.working.values()}) < 4
 
     def start(self, names):
         self.working |= dict.fromkeys(names, self.at + WORK_S)
@@ -142,7 +142,8 @@ class Cluster(Time):
 
 
 DOMAINS = st.lists(st.sampled_from(("", "a", "b", "c")), min_size=12, max_size=12)
-JOBS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from((10.0, 45.0, 100.0, FOREVER)))
+ENDS = st.sampled_from((10.0, 14.0, 18.0, 22.0, 45.0, 100.0, FOREVER))
+JOBS = st.dictionaries(st.sampled_from(NAMES), ENDS)
 
 
 @settings(max_examples=examples(300, in_check=15))
@@ -235,9 +236,16 @@ def test_interrupt_and_the_same_command_again_return_what_was_proven(tmp_path):
     assert cluster.applied == ["n1"]
     assert cluster.out == ["n2"]  # n12 only waited for its job
     cluster.jobs = {}
+    cluster._run_jobs()
     cluster.roll(groups=groups[1:])
     assert cluster.out == []
-    assert sorted(cluster.applied) == ["n1", "n12", "n2"]
+    assert cluster.applied == ["n1", "n2", "n12"]  # the empty one waits for nobody
+
+
+def test_empty_node_waits_for_no_room(tmp_path):
+    cluster = Cluster(tmp_path, {name: WORK_S + 4.0 * i for i, name in enumerate(NAMES)})
+    cluster.roll(most=12)
+    assert max(cluster.held_up.values(), default=0) < 2 * POLL_S
 
 
 def test_scheduler_that_is_away_ends_the_start_of_new_nodes_and_no_work(tmp_path):
