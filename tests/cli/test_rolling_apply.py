@@ -55,7 +55,7 @@ def test_rolling_apply_drains_no_node_that_needs_nothing(cluster, place, reason)
     code, said = apply(place, "--roles", "limits")
     assert code == ExitCode.UNKNOWN, said
     assert "2 nodes: 1 unchanged (probed), 1 not started (n2)" in said
-    assert "n2: left alone: " in said
+    assert "not started\n  n2: left alone: " in said
     assert reasons(cluster) == ["n1|idle|none", f"n2|drained|{reason}"]
 
 

@@ -113,10 +113,12 @@ def _failure_lines(results: Results) -> Iterator[Line]:
     unknown = {node.name: [node.problem] for node in results.in_state(NodeState.UNKNOWN)}
     yield from _section_lines("unknown", unknown, total, "yellow")
     missing = results.in_state(NodeState.NOT_STARTED)
-    if missing:
+    own = {node.name: [node.problem] for node in missing if node.problem}
+    yield from _section_lines("not started", own, total, "yellow")
+    if rest := [node.name for node in missing if node.name not in own]:
         why = "" if results.interrupted or not failed else "; the run stopped after failures"
         yield Line(f"not started{why}", "yellow")
-        yield Line(f"  {groups.label([node.name for node in missing], total)}")
+        yield Line(f"  {groups.label(rest, total)}")
     lost = {node.name: _why_unreachable(node) for node in results.in_state(NodeState.UNREACHABLE)}
     if lost:
         yield Line("unreachable", "yellow")
