@@ -34,9 +34,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.fleet import KEX
 from bench.memory import FILES, rails
 from bench.processes import Finished, measure
+from tests.unit.helpers.namespace_fleet import KEX
 
 CHECKS = 24
 # Behind the time for the connection, the time that the probe gives a node to start its agent.

@@ -1,7 +1,7 @@
 """A rolling apply over 64 nodes with a real Slurm: jobs, dead and wrong nodes, an interrupt.
 
-Nodes are those of bench/fleet.py: each has an sshd and an /etc of its own. Their jobs run beside
-them. Of the suite, the one test of what is applied is asked, as nodes have no RDMA device.
+Each node has an sshd and an /etc of its own; its jobs run beside it. Of the suite, the one test of
+what is applied is asked, as nodes have no RDMA device.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from bench.fleet import Fleet
 from tests.program import ended, fork
+from tests.unit.helpers.namespace_fleet import Fleet
 from tests.unit.helpers.slurm_cluster import Slurm, running_cluster
 from tests.unit.helpers.waiting import until
 
