@@ -6,7 +6,7 @@
 Two baselines: stock (Ansible's defaults: 5 forks, facts, no pipelining) and tuned (50 forks,
 pipelining, ControlPersist, no facts). They run on fewer nodes and are scaled, as their time is
 proportional to the number of nodes. Each runs on nodes with nothing set, then again with nothing
-to do. Nodes and controller share the processors of this machine (see namespace_fleet.py), so compare the
+to do. Nodes and controller share the processors of this machine (see fleet.py), so compare the
 ratios, not the seconds. Nodes have no RDMA device: the settings are those of the role limits, 24
 kernel settings and the locked memory of logins, which is 26 stock tasks.
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.unit.helpers.namespace_fleet import Fleet
+from tests.unit.helpers.fleet import Fleet
 
 BIN = Path(sys.executable).parent
 # Settings that each network namespace has of its own.

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.memory import FILES, rails
 from bench.processes import Finished, measure
-from tests.unit.helpers.namespace_fleet import KEX
+from tests.unit.helpers.fleet import KEX
 
 CHECKS = 24
 # Behind the time for the connection, the time that the probe gives a node to start its agent.

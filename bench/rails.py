@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.unit.helpers.namespace_fleet import Fleet
+from tests.unit.helpers.fleet import Fleet
 
 RAILS = 2
 SITE = {

@@ -2,7 +2,7 @@
 
     python bench/validate.py [NODES...] [--full | --alone]     as root; 128 by default
 
-Nodes are real sshds (namespace_fleet.py) that share this machine's processors with the controller, so the
+Nodes are real sshds (fleet.py) that share this machine's processors with the controller, so the
 ratios count and the seconds do not. Baselines run on fewer nodes and are scaled, for their cost
 grows with the number; --full runs them whole, which takes hours. T1 to T13 name the project's
 performance targets.
@@ -31,7 +31,7 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import validate_checks, validate_synthetic
-from tests.unit.helpers.namespace_fleet import KEX, NETWORK, Fleet
+from tests.unit.helpers.fleet import KEX, NETWORK, Fleet
 
 AT_ONCE = 32
 TROUBLED = 4

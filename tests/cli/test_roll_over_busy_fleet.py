@@ -18,7 +18,7 @@ from threading import Event, Thread
 
 import pytest
 from tests.program import ended, fork
-from tests.unit.helpers.namespace_fleet import Fleet
+from tests.unit.helpers.fleet import Fleet
 from tests.unit.helpers.slurm_cluster import Slurm, running_cluster
 from tests.unit.helpers.waiting import until
 

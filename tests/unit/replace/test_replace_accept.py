@@ -240,7 +240,7 @@ def work(tmp_path, monkeypatch):
     ready = Prepared(load_site(site), Passwords(None), Mask([]), Lines(), ())
     journal = Journal(tmp_path / "runs/replace", PROOFS)
     found = reach.NodeFacts({"n1": NODE}, {})
-    monkeypatch.setattr(reach, "read_nodes", lambda *_: found)
+    monkeypatch.setattr(reach, "read_nodes", lambda *_, **_more: found)
     scheduler = Scheduler()
     return Work(Asked(site, ("n1",), {}, False, "", (), 0), ready, scheduler, scheduler, journal)
 
@@ -286,7 +286,7 @@ def test_node_that_does_not_answer_is_unknown_and_drops_no_proof(work, monkeypat
     work.journal.bind("n1", "before")
     work.journal.keep("n1", "apply")
     gone = reach.NodeFacts({}, {"n1": "ssh: connection refused"})
-    monkeypatch.setattr(reach, "read_nodes", lambda *_: gone)
+    monkeypatch.setattr(reach, "read_nodes", lambda *_, **_more: gone)
     found = Looks(work).compare(["n1"])
     assert (found.code, found.text) == (ExitCode.UNKNOWN, "n1: ssh: connection refused")
     assert work.journal.has("n1", "apply")
