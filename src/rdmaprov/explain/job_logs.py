@@ -1,7 +1,5 @@
 """Logs of NCCL's and errors of torch's, all of one job: read as `explain nccl-log` reads them."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack

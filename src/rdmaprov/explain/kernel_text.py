@@ -1,7 +1,5 @@
 """What a text of the kernel's log shows: what needs a hand, and what needs none."""
 
-from __future__ import annotations
-
 from rdmaprov.explain.model import GivenText, Shown
 from rdmaprov.finding.finding import Finding
 from rdmaprov.kernel_log.catalogue import HANDS, IGNORE, UNKNOWN

@@ -1,7 +1,5 @@
 """What perftest (ib_write_bw and its like) printed, as its table or as JSON."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import islice

@@ -4,8 +4,6 @@ The words are those of rdma-core, libibverbs/examples/devinfo.c and infiniband-d
 None names its host, nor says which of its ports are rails: one that is down may be a spare one.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -6,8 +6,6 @@ beyond what it has put there, as each number takes memory. Then it is read by an
 finds no class. Last, what was read is counted, as a list may stand in itself a thousand times.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import pickletools

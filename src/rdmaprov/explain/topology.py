@@ -1,7 +1,5 @@
 """What `nvidia-smi topo -m` says: how GPUs reach each other, and how far each is from a NIC."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ set; aggregate DRAM errors, which were remapped; totals of replays; the enforced
 a GH200's module lowers. Sources: nvml.h; NVIDIA's GPU Memory Error Management.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping

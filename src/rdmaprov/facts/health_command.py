@@ -3,8 +3,6 @@
 Sources: `dcgmi diag -r 1 -j` of DCGM 3.1 and 4.2, `dcgmi health -c -j` (tests/fixtures/dcgmi).
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

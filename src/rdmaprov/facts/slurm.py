@@ -4,8 +4,6 @@ Sources: man slurm.conf(5); Slurm's guide "Configless Slurm" (conf-cache, /run/s
 Slurm src/common/slurm_rlimits_info.c, parse_rlimits.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The catalogue of catalogue.yml: what an Xid or another line means, and asks for."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Batches of a roll, each in a process of its own: a slow node holds up no other batch."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

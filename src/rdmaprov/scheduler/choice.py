@@ -1,7 +1,5 @@
 """Which scheduler a site has."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What is known of a node's place in a scheduler, and what a scheduler is asked to do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """No scheduler: who uses a node is only known on the node, where apply refuses a busy one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

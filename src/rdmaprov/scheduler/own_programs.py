@@ -1,7 +1,5 @@
 """A scheduler that the site's own three programs speak to, such as Kubernetes' kubectl."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The programs of a scheduler: started without a shell, and their answers."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

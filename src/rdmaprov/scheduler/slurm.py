@@ -1,7 +1,5 @@
 """Slurm, by its own commands."""
 
-from __future__ import annotations
-
 import math
 import os
 import pwd

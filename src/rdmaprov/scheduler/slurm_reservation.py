@@ -1,7 +1,5 @@
 """Slurm's nodes that a reservation of the site's keeps free for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

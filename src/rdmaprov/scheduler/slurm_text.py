@@ -4,8 +4,6 @@
 breaks a reason over several lines, folds flags into one word, and its JSON differs by version.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

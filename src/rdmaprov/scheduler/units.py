@@ -1,7 +1,5 @@
 """Which nodes may be out of service together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ In an all-reduce neighbors alone meet, and pairs of a fleet are too many. In an 
 GPUs at one place of their nodes all nodes meet on one rail, and the slowest path sets its pace.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

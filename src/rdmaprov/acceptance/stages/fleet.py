@@ -3,8 +3,6 @@
 Where a site has NCCL run its own diagnostics, since 2.31, they are part of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 A GPU is judged by those of its model in the fleet, and a fleet by what its model can do.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

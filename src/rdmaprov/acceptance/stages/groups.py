@@ -1,7 +1,5 @@
 """The stages `pairs` and `groups`: parts of the fleet side by side, compared with each other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance.live import isolate

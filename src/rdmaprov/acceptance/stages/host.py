@@ -3,8 +3,6 @@
 Its other part tests RDMA: each NIC with itself, through each memory.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """What the counters of rails over time prove about rails, and add to a result."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -3,8 +3,6 @@
 Paths from GPU memory to GPU memory are judged by the same paths between host memories.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

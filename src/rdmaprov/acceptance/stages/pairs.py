@@ -1,7 +1,5 @@
 """The stage `pairs`: paths over RDMA, then collectives of two nodes without those at fault."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

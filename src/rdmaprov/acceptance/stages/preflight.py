@@ -4,8 +4,6 @@
 each node's facts, and finds the node at which ranks join.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 

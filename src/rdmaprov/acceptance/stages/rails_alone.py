@@ -4,8 +4,6 @@ Between nodes of one NVLink domain NCCL sends by NVLink (MNNVL), so a fast all-r
 there. NCCL reads NCCL_MNNVL_ENABLE when a communicator is made, so the ranks start anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

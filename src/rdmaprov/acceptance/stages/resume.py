@@ -1,7 +1,5 @@
 """Stages that are kept as they end, so that an interrupted acceptance can be resumed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The stage `scaling`: an all-reduce at 2, 4, 8, … all nodes, and where its curve breaks off."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What a curve of the stage `scaling` shows: as a line, as findings, and in results.json."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest

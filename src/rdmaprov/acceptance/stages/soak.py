@@ -1,7 +1,5 @@
 """The stage `soak`: all nodes for a long time with random data, and when it became slower."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The stage `training`: real steps on 1, 2, 4 … all nodes, and what keeps them from scaling."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The stage `fleet` to its end: all nodes together, and parts of them if that names nobody."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
