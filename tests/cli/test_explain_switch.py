@@ -136,7 +136,7 @@ def test_commands_of_each_system(explain, system):
     code, said, _ = explain("--commands", system)
     assert code == ExitCode.OK
     # Nothing that is asked changes a switch.
-    asked = "nv show|nv config show|show|sonic-cfggen -d|gnmic get"
+    asked = "nv show|nv config show|show|sonic-cfggen -d"
     assert re.fullmatch(rf"(?:(?:{asked}) [^\n]+  # .+\n)+", said)
 
 
