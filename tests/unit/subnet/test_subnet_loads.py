@@ -3,7 +3,6 @@
 import pytest
 from tests.unit.helpers.subnet_texts import HEALTHY
 
-from rdmaprov.site_subnet.result import level_loads
 from rdmaprov.subnet.check_routes import lost_share
 from rdmaprov.subnet.directory import read_directory
 from rdmaprov.subnet.fabric import build
@@ -59,15 +58,3 @@ def test_each_node_has_a_parent_in_one_tree_at_least(fabric, count):
 
 def test_a_pattern_without_a_flow_over_leaves_costs_nothing():
     assert lost_share({"ringx": Load({}, [], worst=None, worst_above=None, worst_down=None)}) == 0
-
-
-def test_results_have_the_loads_of_each_cable_pair(texts):
-    """By row a switch above, by column one below: here all flows of leaf-p1-r0 take one cable."""
-    texts.route(lambda switch, _, port, __: 9 if "leaf-p1-r0" in switch and port > 8 else port)
-    (level,) = level_loads(texts.judge())
-    assert level.above == ("spine-1", "spine-2", "spine-3", "spine-4")
-    assert level.below == ("leaf-p1-r0", "leaf-p1-r1", "leaf-p2-r0", "leaf-p2-r1")
-    uneven, even = ([row[column] for row in level.flows] for column in (0, 1))
-    assert uneven[1:] == [0, 0, 0]
-    assert uneven[0] == sum(even)
-    assert len(set(even)) == 1
