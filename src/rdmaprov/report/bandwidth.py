@@ -120,7 +120,7 @@ _HEAD = (
 
 
 def plots_by_nodes(data: Mapping[str, Any]) -> Iterator[Plot]:
-    """Yield the plot of each plane's curve; none if the stage scaling did not run."""
+    """Yield the numbers of each plane's curve; none if the stage scaling did not run."""
     scaling = data.get("scaling") or {"planes": ()}
     for number, plane in enumerate(scaling["planes"]):
         yield _plot(number, plane, scaling["algorithm"], scaling["bytes"])
@@ -137,7 +137,7 @@ def _plot(number: int, plane: Mapping[str, Any], algorithm: str, size: int) -> P
     return Plot(
         name,
         f"Bus bandwidth by number of nodes, {plane['name']}",
-        draw_svg(name, (9, 3.6), lambda axes: _draw_by_nodes(axes, points, knee)),
+        None,
         words,
         f"{words}. All-reduces of {format_size(size)} by a {algorithm}, disjoint sets of nodes "
         "side by side. Across leaves: neighbours in the ring are under different leaves; leaf by "
@@ -151,42 +151,6 @@ def _ends(points: _Points) -> str:
         f"{each['nodes']} nodes {format_gb_s(each['busbw_gb_s'])}"
         for each in (points[0], points[-1])
     )
-
-
-def _draw_by_nodes(axes: Axes, points: _Points, knee: Mapping[str, Any] | None) -> None:
-    xs = [each["nodes"] for each in points]
-    curves = (
-        ("in_order_gb_s", "leaf by leaf", SERIES[1], "--"),
-        ("busbw_gb_s", "across leaves", SERIES[0], "-"),
-    )
-    for number, (key, label, colour, dash) in enumerate(curves):
-        ys = [each[key] for each in points]
-        axes.plot(
-            xs, ys, color=colour, linestyle=dash, marker=MARKERS[number], markersize=4, label=label
-        )
-    slowest = [each["least_gb_s"] for each in points]
-    axes.plot(xs, slowest, color=SERIES[2], linestyle="none", marker="v", label="slowest set")
-    if any(each["healthy_gb_s"] for each in points):
-        least = [each["healthy_gb_s"] for each in points]
-        axes.plot(xs, least, color=DUE, linestyle=":", label="healthy, at least")
-    if knee:
-        axes.axvline(knee["nodes"], color=BAD, linestyle="--", linewidth=1.5)
-        axes.annotate(
-            f"knee: {knee['nodes']} nodes",
-            (knee["nodes"], 0),
-            (4, 6),
-            textcoords="offset points",
-            color=BAD,
-        )
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(xs, minor=False)
-    axes.xaxis.set_major_formatter(lambda count, _: f"{round(count)}")
-    axes.minorticks_off()
-    tops = [max(each["busbw_gb_s"], each["in_order_gb_s"], each["healthy_gb_s"]) for each in points]
-    axes.set_ylim(0, max(tops) * 1.1 or 1)
-    axes.set_xlabel("nodes")
-    axes.set_ylabel("busbw (GB/s)")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _table_by_nodes(points: _Points) -> Table:

@@ -1,19 +1,13 @@
 """The page of `watch`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rdmaprov.report.drawing import SERIES, draw_svg, short
 from rdmaprov.report.issues import Message, Scope, grid, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Table, Tone, View
 from rdmaprov.runs.groups import count_states
 from rdmaprov.watch.verdict import TITLES, UNKNOWN, VICTIM
 from rdmaprov.words import duration, quantity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _HEADLINES = {"ok": "Nothing is wrong", "failed": "Something is wrong", "unknown": "Unknown"}
 _STATES = {
@@ -31,7 +25,6 @@ _SIGNS = (
 _TONES = {VICTIM: Tone.IDLE, UNKNOWN: Tone.UNKNOWN}
 _WORST = (Tone.BAD, Tone.UNKNOWN, Tone.IDLE)
 _MOST_ROWS = 256
-_MOST_DRAWN = 16
 _HEAD = (
     "node",
     "rail",
@@ -116,32 +109,16 @@ def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
     rows = tuple(_row(name, number, rail) for _, name, number, rail in bad[:_MOST_ROWS])
     left = len(bad) - len(rows)
     more = f"{quantity(left, 'rail')} with less are in results.json" if left else ""
-    drawn = [(f"{short(name)} rail {number}", rail) for _, name, number, rail in bad[:_MOST_DRAWN]]
-    height = 1.0 + 0.28 * len(drawn)
-    note = "Seconds in which a rail was beyond the threshold of docs/watch.md."
+    _, worst, rail, _ = bad[0]
+    words = f"Of {len(bad)} rails, {worst} rail {rail} was in a bad state for longest"
     yield Plot(
         "states",
         "What the rails were in",
-        draw_svg("states", (9, height), lambda axes: _draw(axes, drawn)),
-        f"Of {len(bad)} rails, {drawn[0][0]} was in a bad state for longest",
-        f"{note} The {len(drawn)} with most of them.",
+        None,
+        words,
+        f"{words}. Seconds in which it was beyond the threshold of docs/watch.md.",
         Table(_HEAD, rows, more),
     )
-
-
-def _draw(axes: Axes, drawn: list[tuple[str, Mapping[str, Any]]]) -> None:
-    places = range(len(drawn))
-    left = [0.0] * len(drawn)
-    for colour, (state, words) in zip(SERIES, _STATE_WORDS.items(), strict=False):
-        widths = [float(rail["states_s"].get(state, 0)) for _, rail in drawn]
-        if any(widths):
-            axes.barh(places, widths, left=left, color=colour, label=words)
-            left = [a + b for a, b in zip(left, widths, strict=True)]
-    axes.set_yticks(places, [name for name, _ in drawn])
-    axes.invert_yaxis()
-    axes.set_xlabel("seconds")
-    axes.grid(visible=False, axis="y")
-    axes.legend(loc="lower right")
 
 
 def _row(name: str, number: int, rail: Mapping[str, Any]) -> tuple[str, ...]:

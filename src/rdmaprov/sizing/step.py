@@ -7,7 +7,7 @@ from typing import Any
 from rdmaprov.bandwidth.efficiency import network_share
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
-from rdmaprov.sizing.model import BACKWARD, DTYPES, Spread, TrainedModel, number_row, remark_row
+from rdmaprov.sizing.model import BACKWARD, DTYPES, Spread, TrainedModel
 from rdmaprov.sizing.traffic import Flow, gigabytes
 from rdmaprov.words import quantity
 
@@ -136,12 +136,11 @@ def need_head(model: TrainedModel, need: StepNeed) -> str:
 def need_rows(model: TrainedModel, need: StepNeed) -> Iterator[str]:
     """Yield a step's need, each number with its formula."""
     formula = f"{_number(model.parameters)} × {DTYPES[model.dtype]} bytes"
-    yield number_row("gradients", gigabytes(model.gradient_bytes), formula)
+    yield f"gradients: {gigabytes(model.gradient_bytes)} = {formula}"
     for flow in need.flows:
-        sent = f"{gigabytes(flow.gpu_bytes)} a GPU and step"
-        yield number_row(f"{flow.what} sent", sent, flow.formula)
+        yield f"{flow.what} sent: {gigabytes(flow.gpu_bytes)} a GPU and step = {flow.formula}"
     own = f"{gigabytes(need.gpu_bytes)} ÷ {need.seconds:.4g} s"
-    yield number_row("per GPU", format_gb_s(need.gpu_gb_s), own)
+    yield f"per GPU: {format_gb_s(need.gpu_gb_s)} = {own}"
     yield from _rail_rows(need)
     yield from _exposed_rows(need)
 
@@ -153,10 +152,10 @@ def _rail_rows(need: StepNeed) -> Iterator[str]:
         f"{gigabytes(node)} a node × 8 bits ÷ "
         f"{quantity(spread.rails, 'rail')} ÷ {need.seconds:.4g} s"
     )
-    yield number_row("per rail", f"{need.rail_gbps:.4g} Gb/s", formula)
+    yield f"per rail: {need.rail_gbps:.4g} Gb/s = {formula}"
     if spread.gpus_per_node == 1 and spread.gpus > 1:
-        yield remark_row(
-            "as if each GPU were a node. Where GPUs share NVLink, a ring leaves each node once: "
+        yield (
+            "  as if each GPU were a node. Where GPUs share NVLink, a ring leaves each node once: "
             "pass --gpus-per-node and --rails"
         )
 

@@ -16,11 +16,11 @@ _LONGEST_LINE = 4096
 # What a terminal shows before a command: `admin@leaf01:~$`, `leaf01#`, `cumulus@leaf01:mgmt:~$`.
 _PROMPT = re.compile(
     r"\s{0,8}[^\s#$>]{0,128}[#$>] ?"
-    r"(?P<command>(?:sudo )?(?:nv|show|sonic-cfggen|cat|gnmic)\b.{0,300})"
+    r"(?P<command>(?:sudo )?(?:nv|show|sonic-cfggen|cat)\b.{0,300})"
 )
 
 # A file may be named after its command, with `_` for blanks: show_pfc_counters.txt.
-_NAMED = re.compile(r"(?:nv|show|sonic-cfggen|gnmic) ")
+_NAMED = re.compile(r"(?:nv|show|sonic-cfggen) ")
 
 
 @dataclass(frozen=True)

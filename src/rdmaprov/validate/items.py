@@ -4,7 +4,6 @@ Tests whose arguments are nodes and hosts alone are checks. Tests with fixtures 
 kind stay pytest's own functions.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,6 @@ from _pytest.mark.structures import get_unpacked_marks
 from rdmaprov.validate.check import Check, CheckFunction
 from rdmaprov.validate.selection import CheckTarget, Selection
 
-_TARGET = re.compile(r"\[(?P<node>[^\]]+?)(?:-rail\d+)?\]\Z")
 ARGUMENTS = frozenset({"host", "node", "rail", "fleet", "hosts"})
 _OF_NODE = frozenset({"host", "node", "rail"})
 # The mark of tests whose commands are all run anew.
@@ -101,12 +99,3 @@ def node_by_node(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     for own in by_node.values():
         yield from own
     yield from others
-
-
-def node_in(nodeid: str) -> str:
-    """Return the node that a test's name is about, empty if it is about the fleet.
-
-    A node that is itself called gpu-rail7 goes with gpu's rails: that costs a connection.
-    """
-    found = _TARGET.search(nodeid)
-    return found["node"] if found else ""
