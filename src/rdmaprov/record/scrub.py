@@ -71,13 +71,22 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1{REMOVED}",
     ),
     (re.compile(r"(?i)\b(bearer|basic)[ ]+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {REMOVED}"),
+    # Of a command in a unit or a script, and of snmpd.conf(5).
+    (
+        re.compile(
+            r"(?m)(\bsshpass[ \t]+-p[ \t]*|\bcurl[ \t][^\n\0]{0,256}?-u[ \t]*[^\s:\0]{1,64}:"
+            r"|\bipmitool[ \t][^\n\0]{0,256}?-P[ \t]*|^[ \t]*r[ow]community6?[ \t]+)[^\s\0]+"
+        ),
+        rf"\1{REMOVED}",
+    ),
     (re.compile(r"(?i)(\blogin[ \t]+\S+[ \t]+password[ \t]+)\S+"), rf"\1{REMOVED}"),
     (
         # Tokens of Amazon, Google, GitHub, GitLab, PyPI, Docker, Slack, Hugging Face and NVIDIA,
-        # keys of age, JSON Web Tokens, and password hashes of crypt(5).
+        # keys of age and of NVMe, JSON Web Tokens, and password hashes of crypt(5) and GRUB.
         re.compile(
             r"\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{35}|\bpypi-[\w-]{16,}|\bdckr_pat_[\w-]{16,}"
             r"|\bglrt-[\w-]{16,}|\bAGE-SECRET-KEY-1[0-9A-Z]{50,}|\bsk-[A-Za-z0-9_-]{20,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
+            r"|\bDHHC-1:\d\d:[\w+/=]+|\bgrub\.pbkdf2\.[\w.]+|(?<=hooks\.slack\.com/services/)[\w/]+"
             r"|\bxox[abprs]-[\w-]{10,}|\bhf_\w{20,}|\bnvapi-[\w-]{16,}"
             r"|\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]+|\$(?:[156y7]|2[aby]|gy)\$[^\s:\"'\0]{8,}"
         ),
