@@ -1,12 +1,13 @@
 """netplan as a node's link manager: files that it does not take, and an admin's own definition.
 
 The management NIC is systemd-networkd's, by a file of its own, so a node whose netplan files are
-broken still answers.
+broken still answers; but in the last test, where it is netplan's.
 """
 
 from __future__ import annotations
 
 import pytest
+import yaml
 from tests.lab.play import Play
 
 pytestmark = pytest.mark.lab
@@ -109,3 +110,45 @@ def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric):
     assert settled(lab) == ["198.18.0.1/24", "198.18.1.1/24"]
     assert lab.run(NODE, f"cat /sys/class/net/{netdev}/mtu") == "4200\n"
     assert not fabric.changes({})
+
+
+MANAGEMENT = "enp0s2"  # QEMU's own server gives it an address
+MANAGED = f"""network:
+  version: 2
+  ethernets:
+    {MANAGEMENT}: {{dhcp4: true, link-local: []}}
+"""
+JOURNAL = "journalctl --sync; journalctl -b -u systemd-networkd -o cat"
+IN_PLACE = f"""sed -i s/4200/4100/ /etc/netplan/91-rdmaprov-mtu-*.yaml
+netplan generate; networkctl reload
+for i in $(seq 60); do ip address show dev {MANAGEMENT} | grep -q dynamic && break; sleep 1; done
+"""
+
+
+def test_management_nic_keeps_its_lease_as_a_rail_gets_its_mtu(lab, tmp_path):
+    """And it does not with `netplan generate` in place of what the role does."""
+    mtu = Play(lab, tmp_path, "mtu", NODE)
+    (rail, _) = yaml.safe_load((mtu.site / "hosts.yml").read_text())["lab"]["hosts"][NODE][
+        "fabric_rails"
+    ]
+    write(lab, ADMINS, MANAGED)
+    lab.run(NODE, "rm /etc/systemd/network/10-management.network")
+    lab.must("reboot", NODE)
+    assert "dynamic" in lab.run(NODE, f"ip -4 address show dev {MANAGEMENT}")
+
+    def said_since(lines):
+        new = lab.run(NODE, JOURNAL).splitlines()[lines:]
+        return [line for line in new if line.startswith(f"{MANAGEMENT}: ")]
+
+    read = len(lab.run(NODE, JOURNAL).splitlines())
+    assert mtu.changes({"fabric_rails": [rail]})
+    assert not mtu.changes({"fabric_rails": [rail]})
+    written = lab.run(NODE, "grep -rl 4200 /run/systemd/network")
+    assert f"10-netplan-{rail['netdev']}.network" in written
+    assert len(lab.run(NODE, JOURNAL).splitlines()) > read  # it did read them
+    assert said_since(read) == []
+    read = len(lab.run(NODE, JOURNAL).splitlines())
+    lab.run(NODE, IN_PLACE)
+    again = "\n".join(said_since(read))
+    assert "Reconfiguring" in again
+    assert "DHCP" in again
