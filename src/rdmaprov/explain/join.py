@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from rdmaprov.bandwidth.rates import format_percent
 from rdmaprov.explain import flight, perf_result, ports
 from rdmaprov.explain.flight import FlightDump
 from rdmaprov.explain.model import Shown
@@ -28,6 +29,8 @@ from rdmaprov.switches.judge import SwitchAssessment
 from rdmaprov.words import some
 
 _Parsed = TypeVar("_Parsed")
+# Of a PCIe link's data rate, 256 of 280 bytes are payload; what perftest reaches is a little less.
+_SLOT_SHARE = 0.75
 
 
 def join(every: Sequence[Shown]) -> list[Shown]:
@@ -36,7 +39,7 @@ def join(every: Sequence[Shown]) -> list[Shown]:
     hosts = _used(log.matrix) if log else {}
     found = [_judge_again(each, every, log, hosts) for each in every]
     together = [*_processes(every, log), *_floors(every, hosts), *_distances(every, log)]
-    together += [*_leaf_ports(every, hosts), *_switch_ports(every, hosts)]
+    together += [*_slots(every), *_leaf_ports(every, hosts), *_switch_ports(every, hosts)]
     if together:
         files = dict.fromkeys(file for each in every for file in each.files)
         found.append(Shown("together", tuple(files), tuple(dict.fromkeys(together))))
@@ -110,6 +113,21 @@ def _processes(every: Sequence[Shown], log: LogAssessment | None) -> Iterator[st
                 host, rank = named[0]
                 who = f"process {process.pid} on {process.node}"
                 yield f"{who}, which RAS does not hear, is rank {rank} on {host}"
+
+
+def _slots(every: Sequence[Shown]) -> Iterator[str]:
+    """Yield which rates are what a PCIe link carries that a log of the kernel calls narrow."""
+    links = [event for log in _all(every, KernelLog) for event in log.events if event.gbps]
+    for test in _all(every, ReadTest):
+        best = 8 * max((each.gb_s for each in test.figures), default=0.0)
+        for link in links:
+            if _SLOT_SHARE <= best / link.gbps <= 1:
+                share = format_percent(best / link.gbps)
+                yield (
+                    f"{test.device or test.file}: {best:.4g} Gb/s is {share} of what the PCIe link"
+                    f" of {link.device} carries, as much as such a link gives: if that is this NIC"
+                    " (readlink -f /sys/class/infiniband/*/device), its link is why"
+                )
 
 
 def _floors(every: Sequence[Shown], hosts: dict[str, frozenset[str]]) -> Iterator[str]:

@@ -89,16 +89,16 @@ def judge(
     judged = bool(gbps and best and best.gb_s and best.size >= _JUDGED_BYTES)
     if judged and best:
         findings += _slow(test, best, gbps)
-    is_right = bool(test.figures) and not findings
+    is_open = bool(best and best.gb_s and not judged)
+    is_right = bool(test.figures) and not findings and not is_open
+    ended = "transfers ended without an error"
     return Shown(
         "perftest",
         (test.file,),
-        (_sentence(test, best),) if best else (),
+        (_sentence(test, best) + (f"; {ended}" if is_open else ""),) if best else (),
         tuple(findings),
-        "transfers ended without an error" + (", at the rate of the port" if judged else "")
-        if is_right
-        else "",
-        (_RATE,) if best and best.gb_s and not judged else (),
+        ended + (", at the rate of the port" if judged else "") if is_right else "",
+        (_RATE,) if is_open else (),
         (test,),
     )
 

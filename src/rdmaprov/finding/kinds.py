@@ -232,6 +232,11 @@ KINDS = {
         "the counter that `part` names, over the run, against a bit error rate of 1e-12",
         "cable or transceiver: reseat or swap; then the switch port",
     ),
+    "link.pcie": FindingKind(
+        "A NIC's PCIe link was narrower or slower at boot than the NIC can.",
+        "the kernel's line `available PCIe bandwidth, limited by`",
+        "a slot wired so, or its setting in the BIOS; a NIC or riser that is not seated well",
+    ),
     "link.symbols": FindingKind(
         "A link has more wrong symbols than a link may have: what it carried is lost.",
         "the counter that `part` names, over the run, against a bit error rate of 1e-12",

@@ -59,6 +59,7 @@ class LogEvent:
     Attributes:
         device: a PCI address, a network device, an mlx5_N, a memory controller.
         via: the PCI port that tells of the device; else the device.
+        gbps: what the device's PCIe link carries, Gb/s; 0 if the line says nothing of it.
     """
 
     meaning: Meaning
@@ -69,6 +70,7 @@ class LogEvent:
     pid: int = 0
     program: str = ""
     count: int = 1
+    gbps: float = 0.0
 
     @property
     def phrase(self) -> str:
@@ -167,6 +169,8 @@ class _Reading:
             kind for kind, _, _ in self.live
         }:
             meaning = replace(meaning, action=IGNORE, means="a link went down with its GPU")
+        if detail := printable(groups.get("detail", "")):
+            meaning = replace(meaning, means=f"{meaning.means}: {detail}")
         key = (meaning.kind, device, meaning.action)
         if (before := self.live.get(key)) is not None:
             self.live[key] = replace(before, count=before.count + 1, last=when)
@@ -175,7 +179,8 @@ class _Reading:
         else:
             program = printable(groups.get("program", "").strip(" '`<>")[:64])
             pid = int(groups.get("pid", "")[:10] or 0)
-            self.live[key] = LogEvent(meaning, device, via, when, when, pid, program)
+            gbps = float(groups.get("gbps", "").rstrip(".") or 0)
+            self.live[key] = LogEvent(meaning, device, via, when, when, pid, program, gbps=gbps)
 
     def _end(self, kinds: tuple[str, ...], device: str) -> None:
         """Make history of live events: of these kinds, on a device, on all if it is empty."""
