@@ -117,7 +117,7 @@ def _trial(setting: NcclSetting, trial: Trial | None) -> dict[str, Any]:
 
 
 @dataclass
-class _Answer:
+class _TuneAnswer:
     """What came of a run."""
 
     code: ExitCode
@@ -152,7 +152,7 @@ def measure(
     return answer.code
 
 
-def _document(head: Head, ready: session.Prepared, answer: _Answer) -> dict[str, Any]:
+def _document(head: Head, ready: session.Prepared, answer: _TuneAnswer) -> dict[str, Any]:
     """Return results.json, as docs/results.schema.json defines it."""
     more = {"backend": "", "sizes": [], **result_as_data(TuneResult(), ()), "said": answer.lines}
     nodes: dict[str, Any] = {name: {} for name in ready.nodes}
@@ -168,7 +168,7 @@ def _answer(
     seed: int,
     launcher: str,
     slurm_job: str,
-) -> _Answer:
+) -> _TuneAnswer:
     chosen = choose(ready.fleet.nodes, launcher, slurm_job)
     nodes = tuple(with_launcher(node, chosen.launcher) for node in ready.fleet.nodes)
     with open_nodes(ready.fleet, chosen, None, ready.given.become) as connection:
@@ -177,15 +177,15 @@ def _answer(
         if found_site is None:
             return _not_ready(found)
         if backend != "nccl":
-            return _Answer(ExitCode.OK, [NO_NCCL], {"backend": backend, "leave_defaults": True})
+            return _TuneAnswer(ExitCode.OK, [NO_NCCL], {"backend": backend, "leave_defaults": True})
         return _compare(ready, directory, found_site, Launcher(connection), wanted, seed)
 
 
-def _not_ready(found: list[Finding]) -> _Answer:
+def _not_ready(found: list[Finding]) -> _TuneAnswer:
     """Return why nothing was measured; what is known to be wrong counts first."""
     code = ExitCode.FAILED if any(each.proven for each in found) else ExitCode.UNKNOWN
     lines = [each.text for each in merge_lost(found)]
-    return _Answer(code, [*lines, "nothing was measured: the nodes are not ready"])
+    return _TuneAnswer(code, [*lines, "nothing was measured: the nodes are not ready"])
 
 
 def _compare(
@@ -195,7 +195,7 @@ def _compare(
     runner: Launcher,
     wanted: tuple[int, ...],
     seed: int,
-) -> _Answer:
+) -> _TuneAnswer:
     chosen = tune_sizes(site, wanted)
     plan = TunePlan(usual_settings(rdma=True, nvls=True), chosen, seed=seed)
     ready.screen.remark(Line(f"tune: {sizes_line(site, chosen)}"))
@@ -211,7 +211,7 @@ def _compare(
         result = Tuner(plan, TuneJobs(site, runner.run, chosen, keep).measure).run()
     except KeyboardInterrupt:
         line = f"interrupted after {quantity(len(trials), 'job')}: nothing is concluded"
-        return _Answer(ExitCode.INTERRUPTED, [line], result_as_data(TuneResult(), trials))
+        return _TuneAnswer(ExitCode.INTERRUPTED, [line], result_as_data(TuneResult(), trials))
     text = tuner_file(result.of_sizes, chosen, len(site.nodes), len(site.nodes) * site.per_node)
     data = {"backend": "nccl", "sizes": list(chosen), **result_as_data(result, trials)}
     lines = list(answer_lines(result, site_lines(result.of_fleet)))
@@ -221,7 +221,7 @@ def _compare(
     code = _code(result, trials)
     if code is ExitCode.UNKNOWN:
         lines = ["no job without a setting ended well. Run: rdmaprov accept SITE"]
-    return _Answer(code, lines, data)
+    return _TuneAnswer(code, lines, data)
 
 
 def _code(result: TuneResult, trials: list[tuple[NcclSetting, Trial | None]]) -> ExitCode:
