@@ -29,6 +29,7 @@ _PARTS = {
     "{uncorrected}": r"Bank \d+: (?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS
     "{process}": r"process (?P<pid>\d+)(?:(?:,.*)? \((?P<program>.+?)\))?",
     "{task}": r"(?P<program>.+?)(?::(?P<pid>\d+))?",
+    "{limit}": r"[^()]{1,60}(?:\(capable of [^()]{1,60}\))?",
     "{netdev}": r"(?P<device2>[\w.@-]+):? (?:NIC )?",
 }
 
