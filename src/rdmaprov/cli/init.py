@@ -125,9 +125,10 @@ def rate(value: str | int) -> int:
 
     word = "".join(str(value).upper().split())
     found = re.fullmatch(r"(?:(\d+)[X×])?(\d+)(?:G(?:BE?|B/S|BPS|BIT/S)?)?", word)
-    rails = str(click.get_current_context().params.get("rails") or "").replace(",", " ").split()
-    if found and found[1] and rails and len(rails) != int(found[1]):
-        raise click.BadParameter(f"'{value}' has {found[1]} rails, and --rails names {len(rails)}")
+    text = click.get_current_context().params.get("rails")
+    count = len(_facts({"rails": text}).rails) if text else 0
+    if found and found[1] and count and count != int(found[1]):
+        raise click.BadParameter(f"'{value}' has {found[1]} rails, and --rails names {count}")
     if not found and word not in GENERATIONS:
         raise click.BadParameter(f"'{value}' is no line rate, such as 400, 400G or NDR")
     return int(found[2]) if found else GENERATIONS[word]
@@ -168,7 +169,8 @@ def _asked(flag: str, prompt: str | None, meaning: str, **more: Any) -> Callable
 @_asked(
     "--rails",
     "Rails, such as ens1,ens2",
-    "Network devices or PCI addresses of a node's rails, separated by commas, rail 0 first; "
+    "Network devices or PCI addresses of a node's rails, separated by commas, rail 0 first, or a "
+    "range such as ens[1:8]np0; "
     "on InfiniBand also RDMA devices, such as mlx5_0.",
 )
 @_asked("--gbps", "Line rate of a rail", "Line rate of one rail: 400, 400G or NDR.", type=rate)
@@ -267,10 +269,11 @@ def _new(directory: Path, known: Mapping[str, object]) -> list[Path]:
 
 def _facts(given: Mapping[str, Any]) -> Facts:
     """Return the facts that answers are; neutral ones in place of those that are missing."""
-    from rdmaprov.inventory.starter import Facts
+    from rdmaprov.inventory.starter import Facts, expanded
 
     known = {**_NEUTRAL, **{key: value for key, value in given.items() if value is not None}}
     nodes, rails = (tuple(known[key].replace(",", " ").split()) for key in ("nodes", "rails"))
+    rails = tuple(rail for part in rails for rail in expanded(part))
     subnet, keys = (known.get(key, "none").strip() for key in ("subnet", "partition_keys"))
     return Facts(
         known["kind"],

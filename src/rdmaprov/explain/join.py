@@ -123,10 +123,11 @@ def _slots(every: Sequence[Shown]) -> Iterator[str]:
         for link in links:
             if _SLOT_SHARE <= best / link.gbps <= 1:
                 share = format_percent(best / link.gbps)
+                where = f"/sys/class/infiniband/{test.device or '*'}/device"
                 yield (
                     f"{test.device or test.file}: {best:.4g} Gb/s is {share} of what the PCIe link"
                     f" of {link.device} carries, as much as such a link gives: if that is this NIC"
-                    " (readlink -f /sys/class/infiniband/*/device), its link is why"
+                    f" (readlink -f {where}), its link is why"
                 )
 
 

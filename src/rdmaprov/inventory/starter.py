@@ -74,8 +74,7 @@ def copied(source: Path) -> dict[str, bytes]:
 
 def host_names(facts: Facts) -> list[str]:
     """Return the names of the nodes, each of a range on its own; refuse what is none."""
-    patterns = [_SLURM_RANGE.sub(r"[\1:\2]", _brackets(pattern)) for pattern in facts.nodes]
-    found = [name for pattern in patterns for name in host_positions.expand_range(pattern)]
+    found = [name for pattern in facts.nodes for name in expanded(_brackets(pattern))]
     for name in found:
         if not names.is_safe(name):
             message = f"'{name}' is neither a host name nor a range such as gpu[01:16]"
@@ -87,6 +86,11 @@ def host_names(facts: Facts) -> list[str]:
         message = f"{len(found)} nodes: init writes a site of 1 to {MOST_NODES}"
         raise UsageError(message, "For more, copy a site: rdmaprov init --from prod DIRECTORY")
     return found
+
+
+def expanded(pattern: str) -> list[str]:
+    """Return the names of a range in Ansible's or Slurm's form, such as ens[1:8]np0."""
+    return list(host_positions.expand_range(_SLURM_RANGE.sub(r"[\1:\2]", pattern)))
 
 
 def _brackets(pattern: str) -> str:
@@ -169,6 +173,9 @@ def _named(kind: str, device: str) -> str:
     """Return how a rail is named: by its PCI address, its network device or its RDMA device."""
     if _PCI.fullmatch(device):
         return f'pci: "{device.lower()}"'
+    if not re.fullmatch(r"[\w.@-]{1,15}", device, re.ASCII):  # IFNAMSIZ
+        message = f"'{device}' is no network device, PCI address or range such as ens[1:8]np0"
+        raise UsageError(message, _AGAIN)
     is_rdma = kind == "infiniband" and _RDMA.fullmatch(device)
     return f"{'rdma' if is_rdma else 'netdev'}: {device}"
 

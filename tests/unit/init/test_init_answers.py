@@ -189,6 +189,21 @@ def test_two_names_that_differ_in_a_number_are_a_range(
     assert (len(nodes), nodes[-1].name) == (count, last)
 
 
+@pytest.mark.parametrize("rails", ["ens[1:4]np0", "ens[1-4]np0"])
+def test_rails_are_named_by_a_range(tmp_path: Path, rails: str):
+    words = [str(tmp_path / "new"), *ROCE, "--gpus", "0", "--rails", rails, "--gbps", "4x400"]
+    assert run(["init", *words]) == ExitCode.OK
+    found = [rail.netdev for rail in load_site(tmp_path / "new").nodes[0].rails]
+    assert found == ["ens1np0", "ens2np0", "ens3np0", "ens4np0"]
+
+
+def test_text_that_is_no_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    wrong = [*ROCE, "--gpus", "0", "--rails", "ens[1..4]np0"]
+    message, hint = refused(capsys, tmp_path / "new", *wrong)
+    assert message.startswith("--rails: 'ens[1..4]np0' is no network device, PCI address or range")
+    assert "--rails RAILS" in hint
+
+
 @pytest.mark.parametrize(
     ("rate", "why"),
     [
