@@ -33,6 +33,30 @@ setpci -s $port ECAP_ACS+6.w
 lspci -vvv -s $port | grep ACSCtl
 setpci -s $port ECAP_ACS+6.w=0
 """
+# A virtio NIC, whose register the role would leave alone, says that it is a card.
+LOCK = """
+mkdir -p /etc/default/grub.d
+cat > /etc/default/grub.d/lock.cfg <<'END'
+GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX pci=disable_acs_redir=0:1.0\\;0:2.0 lockdown=integrity"
+END
+update-grub
+"""
+CARD = """
+device=$(readlink -f /sys/class/net/{netdev}/device/..)
+echo 0x15b3 > /run/vendor; mount --bind /run/vendor $device/vendor; basename $device
+"""
+# What setpci does, and what the tools of mstflint and MFT do: they map the card's registers.
+REACH = """
+setpci -s {card} CAP_EXP+8.w; setpci -s {card} CAP_EXP+8.w=5000; setpci -s {card} CAP_EXP+8.w
+python3 -c "
+import mmap, os
+try:
+    mmap.mmap(os.open('/sys/bus/pci/devices/{card}/resource4', os.O_RDWR), 4096)
+    print('mapped')
+except OSError as error:
+    print(error.strerror)
+"
+"""
 
 
 def balancing(lab):
@@ -56,3 +80,24 @@ def test_redirects_of_a_real_port_are_switched_off_alone(lab, play):
     said = lab.run(NODE, ACS.format(netdev=lab.netdev(NODE, 0))).splitlines()
     assert said[:2] == ["['ReqRedir', 'CmpltRedir']", "0051"]
     assert "SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+" in said[2]
+
+
+def test_locked_kernel_keeps_its_registers_and_the_rest_is_set(lab, play):
+    """As with Secure Boot: nobody writes to a card, by whichever tool; that is said."""
+    lab.run(NODE, LOCK)
+    lab.must("reboot", NODE)
+    assert "=0:1.0;0:2.0 lockdown" in lab.run(NODE, "cat /proc/cmdline")  # as the role quotes it
+    mode = lab.run(NODE, "cat /sys/kernel/security/lockdown || true")
+    assert "[integrity]" in mode, f"this kernel cannot be locked: nothing is shown ({mode!r})"
+    card = lab.run(NODE, CARD.format(netdev=lab.netdev(NODE, 0))).strip()
+    before, after, mapped = lab.run(NODE, REACH.format(card=card)).splitlines()
+    assert (after, mapped) == (before, "Operation not permitted")
+    wanted = {"pcie_numa_balancing": balancing(lab) == "0"}
+    assert play.changes(wanted)
+    said = " ".join(play.said.split())
+    assert "[WARNING]: the kernel is locked down" in said
+    assert f"{card} MaxReadReq" in said
+    assert (balancing(lab) != "0") == wanted["pcie_numa_balancing"]
+    lab.run(NODE, "systemctl restart rdmaprov-pcie.service")
+    assert lab.run(NODE, f"setpci -s {card} CAP_EXP+8.w").strip() == before
+    assert not play.changes(wanted)
