@@ -34,7 +34,7 @@ _BIT_ERROR_RATIO = 1e-12
 # times while it negotiates. Beyond that, a link that is changing each day is a bad one.
 _CHANGES_AT_START, _CHANGES_A_DAY = 10, 2
 # What apply notes of links that it took down itself: module_utils/plan.py.
-LINK_NOTE = "/var/lib/rdmaprov/link-changes.json"
+LINK_NOTE = "/run/rdmaprov/link-changes.json"
 _BOOT = "/proc/sys/kernel/random/boot_id"
 # Disciplines that drop, delay or hold back; those that only order or spread are the kernel's own.
 # Linux drivers/infiniband/hw/mlx5/data_direct.c

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from .machine import Machine, NodeError
 
 _NET = "/sys/class/net"
-LINK_NOTE = "/var/lib/rdmaprov/link-changes.json"
+LINK_NOTE = "/run/rdmaprov/link-changes.json"
 CONFIGURED = "configured"
 RUNNING = "running"
 

@@ -180,7 +180,7 @@ def kernel(node: FakeNode) -> None:
         "/proc/uptime": "864000.00 1.00",
         "/proc/sys/kernel/random/boot_id": "0b1e",
         # PFC was set on ens1, which took its link down and up.
-        "/var/lib/rdmaprov/link-changes.json": '{"boot_id": "0b1e", "changes": {"ens1": 2}}',
+        "/run/rdmaprov/link-changes.json": '{"boot_id": "0b1e", "changes": {"ens1": 2}}',
         "/proc/cmdline": f"BOOT_IMAGE=/x ro quiet {ARGUMENTS}",
         "/proc/meminfo": "MemTotal:       65000000 kB\nHugepagesize:       2048 kB",
         "/sys/devices/system/node/online": "0-1",

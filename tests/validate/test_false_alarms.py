@@ -154,7 +154,7 @@ def test_link_was_taken_down_by_apply(suite, fleet, nodes, changed, changes, not
     changed.put("/proc/uptime", "95.00 10.00\n")
     changed.put("/proc/sys/kernel/random/boot_id", "one\n")
     changed.put("/sys/class/net/ens1/carrier_changes", changes + "\n")
-    changed.put("/var/lib/rdmaprov/link-changes.json", note)
+    changed.put("/run/rdmaprov/link-changes.json", note)
     found = judged(suite, fleet, nodes, changed)
     assert len(found) == bool(said), found
     assert all("test_link_does_not_flap" in each and said in each for each in found)
