@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.unit.helpers.nccl_jobs import Job
 
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode
@@ -35,7 +36,9 @@ def explain(capsys):
 @pytest.mark.parametrize("case", EXPECTED, ids=name)
 def test_text_is_explained(case, explain):
     code, printed = explain(*(FIXTURES / file for file in case["files"]))
+    head = "\n".join(printed.splitlines()[:5])
     assert code == case["code"], printed
+    assert [word for word in case.get("head", ()) if word not in head] == [], printed
     assert [word for word in case.get("some", ()) if word not in printed] == [], printed
     assert [word for word in case.get("not", ()) if word in printed] == [], printed
 
@@ -46,6 +49,36 @@ def test_logs_of_a_job_are_judged_as_nccl_log_judges_them(case, explain, monkeyp
     code, printed = explain(*case["logs"])
     assert code == case["code"], printed
     assert [word for word in case.get("head", ()) if word not in printed] == [], printed
+
+
+LINKS = "subnet/ibsim/ibnetdiscover-p.txt"
+ERRORS = """Errors for "node001 mlx5_1"
+   GUID 0x100003 port 1: [PortRcvErrors == 52]
+
+## Summary: 40 nodes checked, 1 bad nodes found
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("node001", "node001 mlx5_1, which the job used, is on leaf-p1-r1 port 1: PortRcvErrors"),
+        ("node002", ""),  # its links are right
+        ("azl-node-01", "running-config Ethernet9/1 leads to azl-node-01: ECN is off"),
+        ("azl-node-0", ""),  # a part of the descriptions
+    ],
+)
+def test_faults_of_links_are_joined_with_the_job_that_used_them(host, said, explain, tmp_path):
+    log, errors = tmp_path / "nccl.log", tmp_path / "errors.txt"
+    log.write_text(Job().text().replace("node0:", f"{host}:").replace("node1:", "other:"))
+    errors.write_text(ERRORS)
+    switch = FIXTURES / "switches/arista-7050/running-config.txt"
+    code, printed = explain(log, FIXTURES / LINKS, errors, switch)
+    assert code == ExitCode.FAILED
+    assert "PortRcvErrors 52" in printed
+    together = printed.partition("\ntogether\n")[2]
+    assert said in together
+    assert bool(together) == bool(said)
 
 
 def test_verbs_stay_and_a_file_of_their_name_is_given_by_a_path(explain, tmp_path, monkeypatch):

@@ -42,7 +42,7 @@ def explain_texts(given: Iterable[GivenText]) -> list[Shown]:
     unknown: list[Shown] = []
     held = 0
     for each in given:
-        kinds = find_inputs(each)
+        kinds = [] if each.data.isspace() or each.unpack else find_inputs(each)
         if (why := _refusal(each, kinds)) is not None:
             unknown.append(Shown("", (each.name,), findings=(why,)))
             continue
@@ -120,7 +120,14 @@ class InputKind:
 
 
 def _only(*patterns: str) -> re.Pattern[bytes]:
-    return re.compile("|".join(patterns).encode(), re.MULTILINE)
+    """Return one pattern of several; an anchor that some begin with is tried once for all."""
+    every = []
+    for anchor in ("^", r"\b", ""):
+        own = [each for each in patterns if each.startswith(anchor)]
+        patterns = tuple(each for each in patterns if each not in own)
+        if own:
+            every.append(f"{anchor}(?:{'|'.join(each.removeprefix(anchor) for each in own)})")
+    return re.compile("|".join(every).encode(), re.MULTILINE)
 
 
 def _each(read: Callable[[GivenText], Shown]) -> Callable[[Sequence[GivenText]], list[Shown]]:
@@ -255,7 +262,8 @@ INPUTS = (
         "kernel-log",
         "a log of the kernel (dmesg, journalctl -k, /var/log/messages)",
         _only(
-            r"\bNVRM: Xid \(|\bnvidia-nvswitch\d+: SXid \(|^\S.{1,80}\bkernel: ",
+            r"\bNVRM: Xid \(|\bnvidia-nvswitch\d+: SXid \(",
+            r"^\S.{1,80}\bkernel: ",
             r"^(?:kern +:\w+ *: )?\[(?:[ \d.]+|\w{3} \w{3} [ \d:]{16,18})\] (?:\[ *[TC]\d+\] )?"
             r"(?:Linux version |NVRM: |mlx5_core |pcieport |mce: |INFO: task |watchdog: |Out of )",
         ),

@@ -36,6 +36,9 @@ _ERROR_WORDS = {
     5: "Invalid usage",
     6: _REMOTE,
 }
+_LAUNCHED = re.compile(
+    r"^ +(\d{1,7}) ranks? ha(?:ve|s) launched up to operation (\d{1,19})$", re.MULTILINE
+)
 _NO_COMMA = re.compile(rb'("nvml_dev": \d{1,9})(\s{1,64}"status":)')
 _ENDING = {"FINALIZE", "ABORT"}
 _AGAIN = "ask again after a minute (ncclras -v): who stays behind then keeps the others waiting"
@@ -50,6 +53,7 @@ class _Answer:
     Attributes:
         groups: number of communicators, ranks of each, status, errors.
         size: nodes and GPUs, 0 if it does not say.
+        launched: how many ranks have launched up to which operation; empty if it does not say.
         reported: by the error that ranks report, these ranks, empty if they are not named.
         unread: what it does not tell, and what to do.
     """
@@ -60,6 +64,7 @@ class _Answer:
     size: tuple[int, int] = (0, 0)
     total: int = 0
     unread: tuple[tuple[str, str], ...] = ()
+    launched: str = ""
 
 
 def read(given: GivenText) -> Shown:
@@ -99,6 +104,9 @@ def _of_text(given: GivenText) -> _Answer:
         (int(size[1]), int(size[3])) if size else (0, 0),
         int(size[2]) if size else max((int(group[1]) for group in groups), default=0),
         tuple(lacks),
+        some(
+            [f"{ranks} ranks up to {int(number):,}" for ranks, number in _LAUNCHED.findall(text)], 4
+        ),
     )
 
 
@@ -241,7 +249,7 @@ def _reported(answer: _Answer) -> Iterator[Finding]:
 def _unequal(answer: _Answer) -> Iterator[Finding]:
     report = answer.report
     if report.lagging or any("MISMATCH" in errors for *_, errors in answer.groups):
-        behind = ""
+        behind = f": {answer.launched}" if answer.launched else ""
         if report.lagging:
             most = max(each.most for each in report.lagging)
             least = min(each.launched for each in report.lagging)

@@ -75,7 +75,7 @@ def test_plain_pickle_is_read():
 
 LONG = b"# size count type " * 50_000
 HOSTILE = {
-    "newlines": b"\n" * MIB,
+    "newlines": b"\n" * (30 * MIB),
     "spaces": b"GPU0" + b" " * MIB + b"\nhca_id: a\n",
     "one long line": LONG,
     "table of one long line": b"# nThread 1 nGpus 1 minBytes 8\n" + LONG,
@@ -106,7 +106,8 @@ HOSTILE = {
     "tables": b"Unicast lids [0x0-0x1] of switch a guid 0x1 (b):\n0x0001 001 :\n" * 20_000,
     "a switch": b"interface Ethernet1\n   mtu 9214\n" * 30_000,
     "a switch in JSON": b'{"PORT": {' + b'"Ethernet0": {"mtu": "1"},' * 30_000 + b'"a": {}}}',
-    "no switch": b"aaaa bbbb\n" * (MIB // 10),
+    "no switch": b"aaaa bbbb\n" * (3 * MIB),
+    "open brackets": b"{" * (30 * MIB),
     "nulls": b"NCCL INFO " + b"\x00" * MIB,
 }
 
