@@ -216,6 +216,21 @@ def test_hosts_that_are_alike_are_not_compared_aloud(explain):
     assert "note" not in out
 
 
+def test_gdr_off_without_a_logged_cause_and_sockets_beside_hcas_are_not_silent(explain):
+    code, out = explain(Job(gdr=False))
+    assert code == ExitCode.OK
+    first, second, *_ = out.splitlines()
+    assert first.startswith("roce; no GPUDirect RDMA on 8 channels")
+    assert second.startswith(
+        "note:    node0, node1: GPUDirect RDMA is not used: on the node, check"
+    )
+    seen = Job(network="Socket").text().replace("No device found.", "Using [0]mlx5_0:1/RoCE [RO]")
+    code, out = explain(seen)
+    assert code == ExitCode.FAILED
+    assert "node0: socket although NCCL found mlx5_0" in out
+    assert "run `ibv_devinfo`" in out
+
+
 EXPECTED = yaml.safe_load((FIXTURES / "expected.yml").read_text())
 RAN = yaml.safe_load((FIXTURES / "jobs_that_ran.yml").read_text())
 

@@ -68,8 +68,12 @@ def unasked(matrix: Matrix) -> list[str]:
     elif kinds != {Transport.SOCKET}:
         return []
     found: dict[str, list[str]] = {}
+    # Of some ranks' logs, what the others do may differ.
+    is_whole = kinds <= {Transport.IB, Transport.ROCE} and not matrix.absent
     for host in sorted({channel.rank.host for channel in matrix.channels}):
-        if said := _logged_causes(matrix, host, causes):
+        own = [channel for channel in matrix.channels if channel.rank.host == host]
+        said = _logged_causes(matrix, host, causes) or (gdr(matrix, "", own) if is_whole else "")
+        if said:
             found.setdefault(said, []).append(host or "?")
     return [f"{some(hosts, 4)}: {what}: {said}" for said, hosts in found.items()]
 
