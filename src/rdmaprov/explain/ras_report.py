@@ -105,7 +105,8 @@ def _of_text(given: GivenText) -> _Answer:
         int(size[2]) if size else max((int(group[1]) for group in groups), default=0),
         tuple(lacks),
         some(
-            [f"{ranks} ranks up to {int(number):,}" for ranks, number in _LAUNCHED.findall(text)], 4
+            [f"{quantity(int(n), 'rank')} up to {int(op):,}" for n, op in _LAUNCHED.findall(text)],
+            4,
         ),
     )
 

@@ -44,6 +44,7 @@ SAID = {
     "closed": "socketProgress: Connection closed by n1",
     "path-retry": "NET/IB: Fatal error. Detected 2 failed devices out of 2 devices",
     "timeout": "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE",
+    "watchdog": "ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress",
     "remote": "ncclRemoteError: A call failed possibly due to a network error",
     "proxy": "[Proxy Service 1] Failed to execute operation Connect from rank 9, retcode 2",
     "result": "proxy.cc:910 -> 6 [Progress Thread]",
