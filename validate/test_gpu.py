@@ -107,11 +107,11 @@ def test_pcie(host: Host, node: Node) -> None:
 
 def test_nvlinks(host: Host, node: Node) -> None:
     """Each GPU has as many NVLinks up, and as fast, as the best of its model in the node."""
-    gpus, found = _gpus(host), gpu.nvlinks(host)
+    gpus = _gpus(host)
+    found = gpu.nvlinks(host) if len(gpus) > 1 else []
     linked = {model for model, rates in found if rates}
-    if not any(
-        count > 1 and model in linked for model, count in Counter(m for m, _ in found).items()
-    ):
+    count = Counter(model for model, _ in found)
+    if not any(count[model] > 1 for model in linked):
         not_applicable("the node has no two GPUs of one model with NVLinks to compare")
     if len(gpus) != len(found):
         raise CouldNotTell(f"nvidia-smi nvlink -s shows {len(found)} GPUs, -q {len(gpus)}")

@@ -26,7 +26,7 @@ RIGHT = {
         "test_persistence_mode_after_reboot", "test_ecc_running", "test_ecc_after_reboot",
         "test_memory_repair_is_not_pending", "test_memory_repair_has_not_failed",
         "test_memory_has_no_errors", "test_needs_no_recovery", "test_nothing_throttles_a_gpu",
-        "test_power_limit", "test_pcie", "test_driver_libraries",
+        "test_power_limit", "test_pcie", "test_nvlinks", "test_driver_libraries",
         "test_fabric_manager_runs", "test_fabric_manager_after_reboot",
         "test_fabric_manager_is_of_the_drivers_version",
         "test_gpus_have_joined_their_nvlink_fabric",

@@ -180,6 +180,7 @@ def test_no_check_faults_a_real_gpu_alone(suite, fleet, nodes, changed, name):
         "test_imex_runs",
         "test_nvlink_subnet_manager_after_reboot",
         "test_nvlink_subnet_manager_runs",
+        "test_nvlinks",
     }
 
 

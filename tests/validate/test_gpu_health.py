@@ -67,6 +67,9 @@ def test_nvlinks_of_real_gpus_are_read():
     assert gpu.parse_nvlinks(text) == [("NVIDIA H800", (26.562,) * 8)] * 2
     inactive = text.replace("Link 7: 26.562 GB/s", "Link 7: <inactive>", 1)
     assert gpu.parse_nvlinks(inactive)[0] == ("NVIDIA H800", (26.562,) * 7)
+    assert gpu.parse_nvlinks("GPU 0: Tesla T4 (UUID: GPU-0)\n\tNot Supported\n") == [
+        ("Tesla T4", ())
+    ]
 
 
 @pytest.mark.parametrize("name", FAULTY)

@@ -192,7 +192,9 @@ def parse_nvlinks(text: str) -> list[tuple[str, tuple[float, ...]]]:
             found.append((head[1], ()))
         elif found and (link := re.fullmatch(r"\s+Link \d+: (\d{1,4}(?:\.\d{1,4})?) GB/s", line)):
             found[-1] = (found[-1][0], (*found[-1][1], float(link[1])))
-        elif line.strip() and not re.search(r"(?i)<inactive>|links are inactive", line):
+        elif line.strip() and not re.search(
+            r"(?i)<inactive>|links are inactive|not supported", line
+        ):
             raise CouldNotTell(f"nvidia-smi nvlink -s shows {shown(line.strip())!r}")
     return found
 
