@@ -188,9 +188,6 @@ def add_events(
         each.events = [
             event
             for event in events
-            if first < event.run.started <= last and _concerns(event, each)
+            if first < event.run.started <= last
+            and (not event.nodes or not each.nodes or {*event.nodes} & {*each.nodes})
         ]
-
-
-def _concerns(event: Event, change: SeriesChange) -> bool:
-    return not event.nodes or not change.nodes or bool({*event.nodes} & {*change.nodes})

@@ -91,7 +91,6 @@ def _add_subnet(digest: RunDigest, data: Mapping[str, Any]) -> None:
 
 
 def _rail(problem: Mapping[str, Any]) -> int | None:
-    """Return the problem's one rail."""
     rails = problem.get("rails", [])
     if not isinstance(rails, list):
         raise parts.Damaged("rails")
@@ -106,27 +105,23 @@ def _add_apply(digest: RunDigest, data: Mapping[str, Any]) -> None:
     for name, own in nodes:
         # `apply` that was not confirmed has pending nodes: it changed none.
         if digest.verb in ("apply", "revert") and digest.states[name] != "pending":
-            digest.settings += _settings(name, own)
+            digest.settings += [
+                AppliedSetting(
+                    name,
+                    role,
+                    parts.text(each, "device"),
+                    parts.text(each, "setting"),
+                    parts.text(each, "seen"),
+                    parts.text(each, "wanted"),
+                )
+                for role in parts.mapping(own, "changes")
+                for each in parts.mappings(own["changes"], role)
+            ]
         proven = digest.states[name] == "failed"
         digest.troubles += [
             Trouble(key_of(text), name, None, text, proven, key_of(text))
             for text in parts.texts(own, "problems")
         ]
-
-
-def _settings(name: str, own: Mapping[str, Any]) -> list[AppliedSetting]:
-    return [
-        AppliedSetting(
-            name,
-            role,
-            parts.text(each, "device"),
-            parts.text(each, "setting"),
-            parts.text(each, "seen"),
-            parts.text(each, "wanted"),
-        )
-        for role in parts.mapping(own, "changes")
-        for each in parts.mappings(own["changes"], role)
-    ]
 
 
 def add_nothing(_digest: RunDigest, _data: dict[str, Any]) -> None:

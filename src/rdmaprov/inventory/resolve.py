@@ -167,7 +167,7 @@ class Variables:
         if self._renderer.is_encrypted(raw):
             return self._guard(raw, lambda: str(raw))
         if isinstance(raw, str):
-            return self._text(raw)
+            return self._template(raw) if is_template(raw) else raw
         if isinstance(raw, Mapping):
             entries = {key: self._resolve(item) for key, item in raw.items()}
             return entries if any(entries[key] is not raw[key] for key in raw) else raw
@@ -175,9 +175,6 @@ class Variables:
             items = [self._resolve(item) for item in raw]
             return items if any(a is not b for a, b in zip(items, raw, strict=True)) else raw
         return raw
-
-    def _text(self, raw: str) -> Any:
-        return self._template(raw) if is_template(raw) else raw
 
     def _template(self, text: str) -> Any:
         template = parse(str(text))

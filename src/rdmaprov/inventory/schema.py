@@ -1,7 +1,5 @@
 """Every public variable of a site, from the roles' argument specs and that of the controller."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -29,10 +27,10 @@ class Option:
     elements: str | None = None
     default: Any = None
     has_default: bool = False
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: "Mapping[str, Option]" = field(default_factory=dict)
 
     @cached_property
-    def element(self) -> Option:
+    def element(self) -> "Option":
         """What each element of a list is."""
         return replace(self, type=self.elements or "raw", description="", elements=None)
 
@@ -101,7 +99,9 @@ def _role(path: Path) -> Role:
     # A default that is made from other variables is in the role's defaults alone: as a template it
     # is of no type that an argument spec knows.
     options = {
-        str(name): _option(path.name, name, _with_default(text, name, defaults))
+        str(name): _option(
+            path.name, name, {**text, "default": defaults[name]} if name in defaults else text
+        )
         for name, text in spec["options"].items()
     }
     return Role(
@@ -113,12 +113,6 @@ def read_own(path: Path) -> Any:
     """Return one of rdmaprov's own YAML files: each value has its place, and may be a template."""
     text = Origin(path=str(path.resolve())).tag(path.read_text())
     return from_yaml(TrustedAsTemplate().tag(text))
-
-
-def _with_default(
-    spec: Mapping[str, Any], name: str, defaults: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    return {**spec, "default": defaults[name]} if name in defaults else spec
 
 
 def _option(role: str, name: str, spec: Mapping[str, Any]) -> Option:

@@ -86,7 +86,8 @@ class WitnessSearch:
         return {
             thing: bad
             for thing, bad in found.items()
-            if (thing not in cleared or _blames_others(bad, found))
+            # One that fails only with those at fault may be their victim.
+            if (thing not in cleared or sum(it not in found for it in bad) >= WITNESSES)
             and len(self.things) * self._chance(thing, usual) < _MOST_CHANCE
         }
 
@@ -142,8 +143,3 @@ class WitnessSearch:
             if thing not in used:
                 near = (it for it in idle[number + 1 :] if it not in used)
                 yield from ((thing, it) for it in near if self.may_meet(thing, it))
-
-
-def _blames_others(bad: Sequence[str], found: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether one that fails only with those at fault is more than their victim."""
-    return sum(it not in found for it in bad) >= WITNESSES

@@ -40,9 +40,6 @@ def report_page(directory: Path, on_error: Callable[[OSError], object] = repr) -
     """Write a run's page; return the line that names it, or says why there is none.
 
     It never raises: the run has ended, and its verdict stands.
-
-    Args:
-        on_error: is given the error if the page cannot be written.
     """
     try:
         return f"report: {write_page(directory)}"
@@ -109,7 +106,16 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
         tone=_TONES[data["verdict"]],
         tones=_WORDS,
         cause=view.issues[0] if view.issues else None,
-        waivers=_waivers(data),
+        waivers=[
+            Waiver(
+                each["rule"],
+                each["reason"],
+                each["found"],
+                label(each["nodes"], len(data["nodes"])),
+                tuple(each["nodes"]),
+            )
+            for each in data.get("waivers", [])  # rdmaprov 0.1.0 wrote none
+        ],
         started=_time(data["started"]),
         facts=_facts(data, view),
         **_MOST,
@@ -133,20 +139,6 @@ def _facts(data: Mapping[str, Any], view: View) -> list[tuple[str, str]]:
         ("exit code", code),
         *view.facts,
         ("written by", f"rdmaprov {data['rdmaprov']}"),
-    ]
-
-
-def _waivers(data: Mapping[str, Any]) -> list[Waiver]:
-    """Return what the site waives; rdmaprov 0.1.0 wrote none."""
-    return [
-        Waiver(
-            each["rule"],
-            each["reason"],
-            each["found"],
-            label(each["nodes"], len(data["nodes"])),
-            tuple(each["nodes"]),
-        )
-        for each in data.get("waivers", [])
     ]
 
 

@@ -77,13 +77,11 @@ def last_words(site: Path, nodes: Collection[str], runs: Path | None = None) -> 
         for node, word in _words(path.parent.name, data):
             if node in nodes:
                 said[node].append(word)
-        if enough is None and all(_is_settled(said[node]) for node in nodes):
+        if enough is None and all(
+            any(word.state != STALE for word in said[node]) for node in nodes
+        ):
             enough = _started(data) - _CLOCKS
     return {node: _in_order(words)[-1] for node, words in said.items() if words}
-
-
-def _is_settled(words: list[Word]) -> bool:
-    return any(word.state != STALE for word in words)
 
 
 def _started(data: Mapping[str, Any]) -> datetime:

@@ -110,11 +110,7 @@ def spine_findings(
 def missing_findings(
     plan: SubnetPlan, joined: Joined, leaves: dict[PlannedRail, str], switches: frozenset[str]
 ) -> Iterator[Finding]:
-    """Yield the rails that are not in the subnet: by switch, by node, then one by one.
-
-    Args:
-        leaves: on which switch each rail is expected, where that is known.
-    """
+    """Yield the rails that are not in the subnet: by switch, by node, then one by one."""
     absent = _absent(plan, joined)
     if joined.nameless and absent:
         text = f"{quantity(len(absent), 'rail')} not found by name"
@@ -127,7 +123,10 @@ def missing_findings(
     for index in sorted({rail.index for rail in planes}):
         text = f"rail {index}: no node has it here; is it in a subnet of its own? See --device"
         yield unknown(f"rail {index}", text)
-    gone, absent = _split(absent, _absent_leaves(absent, leaves, switches))
+    # Those whose leaf is not there either are told with it.
+    gone, absent = _split(
+        absent, frozenset(each for each in absent if leaves.get(each, "") not in {"", *switches})
+    )
     yield from _of_leaves(gone, leaves)
     yield from _of_nodes(plan, absent, leaves)
 
@@ -156,13 +155,6 @@ def _absent_planes(plan: SubnetPlan, absent: list[PlannedRail]) -> frozenset[Pla
     if not there or len(plan.nodes) < _PAIR:
         return frozenset()
     return frozenset(rail for rail in absent if rail.index not in there)
-
-
-def _absent_leaves(
-    absent: list[PlannedRail], leaves: dict[PlannedRail, str], switches: frozenset[str]
-) -> frozenset[PlannedRail]:
-    """Return the rails whose leaf is not there either."""
-    return frozenset(each for each in absent if leaves.get(each, "") not in {"", *switches})
 
 
 def _of_leaves(gone: list[PlannedRail], leaves: dict[PlannedRail, str]) -> Iterator[Finding]:

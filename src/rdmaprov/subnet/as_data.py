@@ -17,7 +17,8 @@ def document(assessment: Assessment) -> dict[str, Any]:
     return {
         "verdict": assessment.verdict,
         "switches": len(fabric.switches),
-        "hcas": _hca_count(fabric),
+        # Ports of one adapter have the same name and neighbouring GUIDs.
+        "hcas": len({(hca.end.name, hca.end.guid - hca.end.port) for hca in fabric.hcas}),
         "links": len(fabric.hops) // 2 + len(fabric.hcas),
         "patterns": {name: pattern_data(fabric, load) for name, load in assessment.loads.items()},
         "lost_share": round(assessment.lost_share, 3) if assessment.loads else None,
@@ -45,11 +46,6 @@ def problem_data(problem: Finding) -> dict[str, Any]:
         "finding": problem.kind,
         "values": dict(problem.values),
     }
-
-
-def _hca_count(fabric: SubnetGraph) -> int:
-    """Return the number of adapters: ports of one have the same name and neighbouring GUIDs."""
-    return len({(hca.end.name, hca.end.guid - hca.end.port) for hca in fabric.hcas})
 
 
 def pattern_data(fabric: SubnetGraph, load: Load) -> dict[str, Any]:

@@ -64,7 +64,9 @@ class Completeness:
 
     def pytest_deselected(self, items: Collection[pytest.Item]) -> None:
         """Note what something else than an option leaves out."""
-        self._deselected |= {_name(each) for each in items if not _is_on_request(each)}
+        self._deselected |= {
+            _name(each) for each in items if each.get_closest_marker(_ON_REQUEST) is None
+        }
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -89,11 +91,7 @@ class Completeness:
                 self.boots[name] = found[1], float(found[2])
 
     def is_complete(self, name: str, counts: Mapping[str, int]) -> bool:
-        """Return whether a node, or the fleet (empty), was asked everything.
-
-        Args:
-            counts: of its checks that ran, by outcome; none for a node that did not answer.
-        """
+        """Return whether a node, or the fleet (empty), was asked everything."""
         whole = not self.left_out and name not in self._deselected
         return whole and 0 < self.due[name] <= sum(counts.values())
 
@@ -101,7 +99,3 @@ class Completeness:
 def _name(item: pytest.Item) -> str:
     target = target_of(item)
     return "" if target is None else target.node.name
-
-
-def _is_on_request(item: pytest.Item) -> bool:
-    return item.get_closest_marker(_ON_REQUEST) is not None
