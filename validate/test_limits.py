@@ -90,7 +90,7 @@ def _require_memlock(
     node: Node, device: str, kind: str, where: str, seen: str | None, truth: str = RUNNING
 ) -> None:
     __tracebackhide__ = True
-    wanted = memlock.limit_text(memlock.site_limit(node.get("limits_memlock")))
+    wanted = memlock.limit_text(memlock.in_kib(node.get("limits_memlock"), "limits_memlock"))
     Setting(node, device, f"{kind} memlock", "limits_memlock", where, truth).require(seen, wanted)
 
 

@@ -3,7 +3,7 @@
 DCB is read unprivileged.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 from testinfra.host import Host
@@ -12,7 +12,7 @@ from rdmaprov.facts import CouldNotTell, bluefield, counters, dcb, devices, lowe
 from rdmaprov.facts.dcb import Dcb
 from rdmaprov.facts.virtual_function import is_virtual_function
 from rdmaprov.inventory import Node, Rail
-from rdmaprov.validate.verdict import Setting, needs_roce, not_applicable
+from rdmaprov.validate.verdict import Setting, needs_roce, not_applicable, numbers
 
 pytestmark = pytest.mark.state
 
@@ -112,7 +112,7 @@ def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
 def test_priorities_have_their_traffic_class(host: Host, node: Node, rail: Rail) -> None:
     """Each priority is in its traffic class; the lossless one has a queue of its own."""
     for netdev, seen in _dcb(host, node, rail):
-        classes = _numbers(node.get("roce_qos_priority_tc"))
+        classes = numbers(node.get("roce_qos_priority_tc"))
         wanted = tuple(classes.get(priority, 0) for priority in range(8))
         Setting(
             node,
@@ -140,7 +140,7 @@ def test_traffic_classes_are_served(host: Host, node: Node, rail: Rail) -> None:
 def test_traffic_classes_have_their_share(host: Host, node: Node, rail: Rail) -> None:
     """Each ETS traffic class has its share of the bandwidth."""
     for netdev, seen in _dcb(host, node, rail):
-        shares = _numbers(node.get("roce_qos_tc_percent"))
+        shares = numbers(node.get("roce_qos_tc_percent"))
         strict = node.get("roce_qos_tc_strict")
         classes = [tc for tc in range(8) if tc not in strict]
         Setting(
@@ -155,8 +155,8 @@ def test_traffic_classes_have_their_share(host: Host, node: Node, rail: Rail) ->
 def test_receive_buffers(host: Host, node: Node, rail: Rail) -> None:
     """Receive buffers have the site's sizes and priorities."""
     for netdev, seen in _dcb(host, node, rail):
-        sizes = _numbers(node.get("roce_qos_buffer_bytes"))
-        buffers = _numbers(node.get("roce_qos_priority_buffer"))
+        sizes = numbers(node.get("roce_qos_buffer_bytes"))
+        buffers = numbers(node.get("roce_qos_priority_buffer"))
         if not sizes and not buffers:
             not_applicable("the site leaves receive buffers to the firmware")
         if seen.buffer_bytes is None or seen.priority_buffer is None:
@@ -212,10 +212,5 @@ def _rides(host: Host, node: Node, rail: Rail, dscp: int) -> None:
 
 def _map(node: Node) -> dict[int, int]:
     """Return the priority of each DSCP: the site's, else its upper three bits."""
-    given = _numbers(node.get("roce_qos_dscp_priorities"))
+    given = numbers(node.get("roce_qos_dscp_priorities"))
     return {dscp: given.get(dscp, dscp >> 3) for dscp in range(64)}
-
-
-def _numbers(values: Mapping[object, object]) -> dict[int, int]:
-    """Return a map of numbers; a site's YAML and templates may have them as texts."""
-    return {int(str(key)): int(str(value)) for key, value in values.items()}

@@ -4,7 +4,7 @@ What a switch does not announce is not verified, and skipped with the reason. Th
 size pass it is for test_path.py.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import pytest
 from testinfra.host import Host
@@ -15,7 +15,7 @@ from rdmaprov.facts.lldp_unit import APPLICATIONS, ETS, FRAME, PFC
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate import neighbor
 from rdmaprov.validate.neighbor import PortNeighbor
-from rdmaprov.validate.verdict import needs_roce
+from rdmaprov.validate.verdict import needs_roce, numbers
 
 pytestmark = pytest.mark.links
 
@@ -105,8 +105,8 @@ def _judge_share(each: PortNeighbor, ets: AnnouncedEts, priority: int) -> None:
     setting = each.setting(name, "roce_qos_tc_percent")
     if ets.percent[number] == 0:
         setting.reject("0 %", "more")
-    own = _numbers(node.get("roce_qos_priority_tc")).get(priority, 0)
-    share = _numbers(node.get("roce_qos_tc_percent")).get(own)
+    own = numbers(node.get("roce_qos_priority_tc")).get(priority, 0)
+    share = numbers(node.get("roce_qos_tc_percent")).get(own)
     if share is not None and "roce_qos_tc_percent" in node.written:
         setting.require(f"{ets.percent[number]} %", f"{share} %")
 
@@ -126,8 +126,3 @@ def _applications(node: Node) -> dict[tuple[int, int], tuple[str, str]]:
 
 def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
-
-
-def _numbers(values: Mapping[object, object]) -> dict[int, int]:
-    """Return a map of numbers; a site's YAML and templates may have them as texts."""
-    return {int(str(key)): int(str(value)) for key, value in values.items()}

@@ -43,7 +43,7 @@ class AskedOption(click.Option):
         """Return the answer; nothing if the command is refused already."""
         if not sys.stdin.isatty():
             return self._read_line(ctx)
-        if is_refused(ctx):
+        if ctx.meta.get(_REFUSED):
             return None
         ctx.meta[_ASKING] = True
         try:
@@ -303,11 +303,6 @@ def _write(directory: Path, facts: Facts) -> tuple[list[Path], list[Problem]]:
 def refuse(context: click.Context, parameter: click.Parameter, why: str) -> None:
     """Note what is wrong with a parameter; `require_answers` tells it."""
     context.meta.setdefault(_REFUSED, {}).setdefault(parameter.name, why)
-
-
-def is_refused(context: click.Context) -> bool:
-    """Return whether a parameter is wrong."""
-    return bool(context.meta.get(_REFUSED))
 
 
 def require_answers(context: click.Context) -> None:

@@ -12,11 +12,6 @@ LIMITS = ("/etc/security/limits.conf", "/etc/security/limits.d/*.conf")
 _NONE = ("unlimited", "infinity", "-1", str((1 << 64) - 1))
 
 
-def site_limit(text: str) -> int | None:
-    """Return the limit that limits_memlock says, which is unlimited or a number of KiB."""
-    return in_kib(text, "limits_memlock")
-
-
 def in_kib(text: str, where: str) -> int | None:
     """Return a limit that is written in KiB, as in limits.conf and by ulimit."""
     bytes_or_none = in_bytes(text, where)

@@ -149,15 +149,11 @@ def _run(host: Host, command: str) -> Output | None:
 
 def _of_frames(host: Host) -> Neighborhood:
     """Return what is announced on the wire; all nodes listen at the same time."""
-    done = run_program(host, listen_command(), time_limit_s=LISTEN_S + _MARGIN_S, everywhere=True)
+    command = node_command("lldp_frames.py", f"{LISTEN_S:g}")
+    done = run_program(host, command, time_limit_s=LISTEN_S + _MARGIN_S, everywhere=True)
     if done.rc != 0:
         raise CouldNotTell(f"listening for LLDP: {done.last}")
     return parse_frames(done.stdout)
-
-
-def listen_command(*netdevs: str, seconds: float = LISTEN_S) -> str:
-    """Return the command that listens at ports for LLDP; at all that may be rails by default."""
-    return node_command("lldp_frames.py", f"{seconds:g}", *netdevs)
 
 
 @remember

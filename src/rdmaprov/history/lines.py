@@ -6,7 +6,6 @@ from datetime import datetime
 from rdmaprov.bandwidth.rates import format_gb_s, format_size
 from rdmaprov.history.answer import History
 from rdmaprov.history.changes import NEAR, SeriesChange, Track
-from rdmaprov.history.events import Event
 from rdmaprov.history.first_seen import Seen
 from rdmaprov.history.shift import trend
 from rdmaprov.history.site_runs import SiteRun
@@ -26,7 +25,7 @@ def history_lines(found: History) -> Iterator[Line]:
     yield from _limited([line for each in found.changes for line in _change(each, total)], "")
     if found.events:
         yield Line("versions, hardware and settings that changed")
-        events = [Line(f"  {event_text(each, found)}") for each in found.events]
+        events = [Line(f"  {each.run.name}: {each.text(total)}") for each in found.events]
         yield from _limited(events[::-1], "older")
     if found.troubles:
         yield Line("first seen")
@@ -117,11 +116,6 @@ def _sizes(each: SeriesChange) -> str:
 def amount(value: float, unit: str) -> str:
     """Return a value with its unit."""
     return format_gb_s(value) if unit == "GB/s" else f"{value:.3g} µs"
-
-
-def event_text(each: Event, found: History) -> str:
-    """Return what changed, and in which run."""
-    return f"{each.run.name}: {each.text(len(found.nodes))}"
 
 
 def seen_text(each: Seen, total: int) -> str:

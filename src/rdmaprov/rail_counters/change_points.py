@@ -15,7 +15,7 @@ _SPIKE = 2  # values in a row that are no level: a median of five points takes t
 _MAD = 0.6745  # of a normal distribution with a deviation of 1
 
 
-def change_points(values: Sequence[float], min_change: float = MIN_CHANGE) -> list[int]:
+def change_points(values: Sequence[float]) -> list[int]:
     """Return where another level begins, in order.
 
     The series is cut where the two parts' means explain most of its variance, if that is not by
@@ -38,7 +38,7 @@ def change_points(values: Sequence[float], min_change: float = MIN_CHANGE) -> li
     # The largest of n values of chi-square exceeds 2 ln(n / chance) by that chance; neighbours of a
     # running median are alike, which makes sums of them vary up to twice as much.
     least = 2 * 2 * math.log(len(values) / _CHANCE) * noise**2
-    return _distinct(smooth, _split(smooth, least), math.log1p(min_change))
+    return _distinct(smooth, _split(smooth, least), math.log1p(MIN_CHANGE))
 
 
 def _split(values: Sequence[float], least: float) -> list[int]:

@@ -22,10 +22,14 @@ class SlurmReservation(Slurm):
 
     def status(self, nodes: Sequence[str]) -> Mapping[str, NodeStatus]:
         """Return the state of each node; idle is one of the reservation without a job."""
-        reserved = set(self._nodes())
+        text = ask_slurm("scontrol", "-o", "show", "reservation", self.name, hint=_HINT)
+        state, reserved = parse_reservation(text)
+        if state != "ACTIVE":
+            raise SchedulerError(f"the reservation {self.name} is not active", _HINT)
+        own = set(reserved)
         return {
             name: replace(
-                each, idle=name in reserved and not each.busy and is_idle_but_reserved(each.word)
+                each, idle=name in own and not each.busy and is_idle_but_reserved(each.word)
             )
             for name, each in super().status(nodes).items()
         }
@@ -35,11 +39,3 @@ class SlurmReservation(Slurm):
 
     def release(self, nodes: Sequence[str], label: str) -> None:
         """Do nothing: the reservation stays."""
-
-    def _nodes(self) -> list[str]:
-        """Return the reservation's nodes."""
-        text = ask_slurm("scontrol", "-o", "show", "reservation", self.name, hint=_HINT)
-        state, nodes = parse_reservation(text)
-        if state != "ACTIVE":
-            raise SchedulerError(f"the reservation {self.name} is not active", _HINT)
-        return nodes

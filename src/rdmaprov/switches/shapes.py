@@ -91,13 +91,13 @@ def inner(value: object, *keys: str) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def number_map(value: object, most_key: int, most: int = 63) -> Mapping[int, int] | None:
+def number_map(value: object, most_key: int) -> Mapping[int, int] | None:
     """Return a mapping of numbers; None if it is none, or one of its numbers is not allowed."""
     if not isinstance(value, dict) or len(value) > 256:
         return None
     found = {}
     for key, each in value.items():
-        low, high = whole(key, 0, most_key), whole(each, 0, most)
+        low, high = whole(key, 0, most_key), whole(each, 0, 63)
         if low is None or high is None:
             return None
         found[low] = high

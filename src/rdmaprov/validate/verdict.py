@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -155,3 +155,8 @@ def _words(value: object) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return ", ".join(_words(each) for each in value) or "none"
     return str(value) if str(value) else "empty"
+
+
+def numbers(values: Mapping[object, object]) -> dict[int, int]:
+    """Return a map of numbers; a site's YAML and templates may have them as texts."""
+    return {int(str(key)): int(str(value)) for key, value in values.items()}

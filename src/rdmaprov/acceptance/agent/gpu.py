@@ -83,9 +83,7 @@ class DeviceTest:
         if self.on_gpu:
             self.torch.cuda.synchronize()
 
-    def _timed(
-        self, work: Callable[[], object], seconds: float, chunk_s: float = _CHUNK_S
-    ) -> float:
+    def _timed(self, work: Callable[[], object], seconds: float) -> float:
         """Return the seconds of one call, of as many as fit; steps are told to the watch."""
         self.group.watch.begin_step()
         count, began = 0, time.perf_counter()
@@ -95,7 +93,7 @@ class DeviceTest:
                 work()
             self._done()
             count += many
-            if time.perf_counter() - began - passed < chunk_s / 2:
+            if time.perf_counter() - began - passed < _CHUNK_S / 2:
                 many *= 2
         return (time.perf_counter() - began) / count
 

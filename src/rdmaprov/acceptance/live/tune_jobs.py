@@ -25,7 +25,7 @@ _DTYPES = DTYPES[:2]
 
 
 def ready_site(
-    connection: Nodes, nodes: Sequence[Node], backend: str = "auto"
+    connection: Nodes, nodes: Sequence[Node]
 ) -> tuple[GateSite | None, str, list[Finding]]:
     """Return what is known of the nodes, the backend, and what keeps them from a measurement.
 
@@ -33,7 +33,7 @@ def ready_site(
         nodes: two or more, in the site's order.
         backend: as `accept --backend` has it.
     """
-    facts, backend, found = readings.read_facts(connection, nodes, backend)
+    facts, backend, found = readings.read_facts(connection, nodes, "auto")
     if found or len(facts) < len(nodes):
         return None, backend, found
     rendezvous, found, _ = readings.find_rendezvous(connection, nodes, facts, backend)

@@ -104,13 +104,14 @@ def equal_groups(site: GateSite) -> dict[str, list[Group]]:
     size = max(2, min(_MOST_NODES, len(names) // 4, *(len(own) for own in leaves.values())))
     if len(names) < _LEAST_NODES:
         return {}
-    near = [group for own in leaves.values() for group in _chunks(own, size)]
+    near = [group for own in leaves.values() for group in chunks(own, size)]
     mixed = list(_interleave(list(leaves.values())))
-    kinds = {_KINDS[0]: near, _KINDS[1]: list(_chunks(mixed, size))}
+    kinds = {_KINDS[0]: near, _KINDS[1]: list(chunks(mixed, size))}
     return {kind: groups for kind, groups in kinds.items() if len(groups) > 1}
 
 
-def _chunks(nodes: Sequence[str], size: int) -> Iterator[Group]:
+def chunks(nodes: Sequence[str], size: int) -> Iterator[Group]:
+    """Yield groups of a size, in order; a rest is left out."""
     for start in range(0, len(nodes) - size + 1, size):
         yield tuple(nodes[start : start + size])
 

@@ -8,6 +8,7 @@ from typing import Any
 from rdmaprov.acceptance.live.ranks import Group
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.jobs import node_counts
+from rdmaprov.acceptance.stages.groups import chunks
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
@@ -76,14 +77,9 @@ def sets_of(site: GateSite, count: int) -> list[list[Group]]:
     leaves = [[node.name for node in own] for own in _leaves(site)]
     if count > min(map(len, leaves)):
         leaves = [list(chain.from_iterable(leaves))]
-    whole = [part for own in leaves for part in _chunks(own, count)]
+    whole = [part for own in leaves for part in chunks(own, count)]
     rest = [tuple(own[-count:]) for own in leaves if len(own) % count]
     return [each for each in (whole, rest) if each]
-
-
-def _chunks(names: Sequence[str], count: int) -> Iterator[Group]:
-    for start in range(0, len(names) - count + 1, count):
-        yield tuple(names[start : start + count])
 
 
 def spanned(nodes: Group, leaves: Mapping[str, str]) -> int:
