@@ -1,7 +1,5 @@
 """NVIDIA GPUs, their health, and the services beside their driver, which no role owns."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The kernel's log since the boot: what it tells of GPUs, NICs and the machine needs no hand."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

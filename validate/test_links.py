@@ -292,7 +292,6 @@ def _rate(node: Node, port: Port, rdma: str, path: str) -> Setting:
 
 
 def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci_links.Hop, ...]]]:
-    """Return the PCIe links on the way to each of a rail's ports."""
     here = devices.read(host)
     found = []
     for port in lower_ports.ports_of(here, rail):

@@ -1,7 +1,5 @@
 """Stop a run of Ansible: ask it to stop, kill it after a while, leave no process behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -68,7 +66,7 @@ class Interrupt:
     def _marked(self) -> str:
         return f"{_MARK}={self._id}"
 
-    def __enter__(self) -> Interrupt:
+    def __enter__(self) -> "Interrupt":
         """Start the guard and handle the signals."""
         # Only this process holds the other end of its standard input.
         self._guard = subprocess.Popen(

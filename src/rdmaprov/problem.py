@@ -30,7 +30,6 @@ class Problem:
 
     Args:
         position: where it is written, or where it is missing.
-        variable: the name of the variable, file, host or group.
         remedy: what to write, without a full stop.
         rule: the id of the contract's rule, or of the kind of problem.
         hosts: the nodes that have it; empty if the whole site has it.
@@ -93,9 +92,6 @@ def gather_places(
     """Return the problems; equal ones that no file states are all at the place of the first.
 
     What a site does not write has no place of its own: it is at its host.
-
-    Args:
-        written: returns whether a problem's variable is written where the problem is.
     """
     first: dict[tuple[str, str, str, str], Position] = {}
 

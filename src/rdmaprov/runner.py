@@ -1,7 +1,5 @@
 """Run Ansible with ansible-runner."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -28,7 +26,7 @@ _POLL_S = 1
 _PROGRAM = "ansible-playbook"
 
 
-def run_ansible(hosts: int = 0, **settings: object) -> Runner:
+def run_ansible(hosts: int = 0, **settings: object) -> "Runner":
     """Run Ansible with ansible-runner's settings and return its runner.
 
     It runs in the working directory, as ansible-playbook does, so that ansible.cfg and relative

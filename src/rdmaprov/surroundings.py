@@ -1,7 +1,5 @@
 """What the program needs of where it runs: UTF-8, a home, a directory for Ansible's files."""
 
-from __future__ import annotations
-
 import locale
 import os
 import sys

@@ -1,7 +1,5 @@
 """The gate: stages from one node alone to the whole fleet, and what each shows to be at fault."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -43,13 +41,9 @@ class Gate:
 
     Args:
         keep: writes a file of evidence, by name, and returns its place if that succeeds.
-        history: the file with what the fleet has reached before.
-        on_stage: is called with a line for each stage.
-        on_event: is called with each event of each rank.
         on_start: is called with the number of `checked` events that a good run has of each rank.
         words: the last word of `validate` about each node; None if it does not matter.
         known: stages of an interrupted run, which are not done again.
-        on_report: is called with all reports as a stage ends.
     """
 
     nodes: tuple[Node, ...]

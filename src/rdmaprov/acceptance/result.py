@@ -1,7 +1,5 @@
 """The result of an acceptance, as data; docs/results.schema.json describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +35,6 @@ class GateResult:
 
     Attributes:
         backend: `nccl` or `gloo`; empty if that was not decided.
-        facts: the preflight, by node.
         ran: the run; None if there was none.
         samples: the counters of rails over time; None without a run.
         judgement: the floor's; None with gloo.
@@ -57,7 +54,7 @@ class GateResult:
     judgement: Judgement | None = None
     used_mnnvl: bool = False
     used_sharp: bool = False
-    over_rails: GateResult | None = None
+    over_rails: "GateResult | None" = None
     interrupted: bool = False
     stages: list[StageReport] = field(default_factory=list)
     details: dict[str, dict[str, Any]] = field(default_factory=dict)

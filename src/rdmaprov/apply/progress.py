@@ -1,7 +1,5 @@
 """The progress of a run: lines that stay, and on a terminal a bar that moves below them."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from types import TracebackType
@@ -41,7 +39,7 @@ class ApplyProgress:
         self._many = total > MANY_NODES and screen.verbosity is not Verbosity.VERBOSE
         self._meter = screen.meter(verb, total, above=self._rows)
 
-    def __enter__(self) -> ApplyProgress:
+    def __enter__(self) -> "ApplyProgress":
         """Start to show the bar."""
         self._meter.start()
         return self

@@ -36,11 +36,7 @@ class ApplyRequest:
 
     Args:
         verb: "plan", "apply" or "revert".
-        nodes: the nodes' names.
-        limit: Ansible's pattern, if there is one.
         roles: names of the roles; empty for all.
-        variables: extra variables of the playbook.
-        arguments: more arguments of ansible-playbook.
         waivers: the problems of the site that it accepts, for results.json.
         is_part: whether the nodes are fewer than the limit selects.
         reverts: the name of the run that revert takes back.
@@ -125,9 +121,6 @@ class Run:
 
     def run_playbook(self, verb: str, *, only_shows: bool = False) -> Results:
         """Run a verb's playbook; return the results, on an interrupt those so far.
-
-        Args:
-            only_shows: whether revert is only to survey.
 
         Raises:
             AnsibleFailed: Ansible failed, and not because of a node.

@@ -54,12 +54,7 @@ def slot_of(names: Collection[str]) -> Slot | None:
 
 
 def intra_node(names: Collection[str], slot: Slot) -> IntraNode | None:
-    """Return what the weakest of some GPUs reaches inside its node; None: no GPU is known.
-
-    Args:
-        names: of the GPUs, as nvidia-smi prints them.
-        slot: the PCIe slot of a GPU.
-    """
+    """Return what the weakest of some GPUs reaches inside its node; None: no GPU is known."""
     known = [found for name in set(names) if (found := _published(name, slot))]
     return min(known, key=lambda found: found.gb_s, default=None)
 

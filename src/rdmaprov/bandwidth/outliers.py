@@ -19,7 +19,6 @@ def high(values: Mapping[str, float], least_ratio: float, least: float = 0.0) ->
     there is no deviation and the factor decides; each is compared with the others' median.
 
     Args:
-        values: by name.
         least_ratio: factor above the others' median.
         least: difference from the others' median, in the values' unit.
     """

@@ -27,7 +27,6 @@ def host_keys(fleet: Fleet, launcher: str, password: str) -> HostKeys:
 
     Args:
         launcher: who starts what is asked of nodes; only ssh verifies a host key.
-        password: of sudo, typed by the user.
     """
 
     def keys_of(names: Sequence[str]) -> Mapping[str, list[str] | str]:

@@ -53,11 +53,7 @@ def countersign(
 def leave(
     connection: Nodes, entries: Mapping[str, Mapping[str, str]], drains: int
 ) -> dict[str, str]:
-    """Write on each node its part of a certificate; return why that failed, by node.
-
-    Args:
-        drains: how many nodes the health check drains at most.
-    """
+    """Write on each node its part of a certificate; return why that failed, by node."""
     programs = {
         path: node_script(_PROGRAMS / name).decode()
         for path, name in ((PROGRAM, "check.py"), (HEALTH, "health.py"))

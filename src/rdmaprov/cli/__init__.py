@@ -1,7 +1,5 @@
 """The `rdmaprov` command: its verbs, and how errors reach the user."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

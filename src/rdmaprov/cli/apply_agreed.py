@@ -21,9 +21,7 @@ class Agreement:
     """How far a run may go.
 
     Args:
-        ready: the site with the nodes to apply on.
         reboot: the option's value; None for the site's.
-        kept: the plan to keep to, if there is one.
         reverts: the run that is taken back; empty for apply.
     """
 

@@ -1,7 +1,5 @@
 """What `rdmaprov apply` does; apart from its options, so that help stays fast."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

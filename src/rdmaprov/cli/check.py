@@ -1,7 +1,5 @@
 """`rdmaprov check`: find every problem of a site, without a connection."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter
@@ -117,7 +115,7 @@ def controller_note(nodes: int, root: Path = Path("/")) -> str:
     return said if size < 2 * nodes else ""
 
 
-def jump_note(fleet: Fleet) -> str:
+def jump_note(fleet: "Fleet") -> str:
     """Return that many nodes are behind one jump host, whose sshd may drop logins; else empty."""
     if len(fleet.nodes) <= _FEW:
         return ""
@@ -134,7 +132,7 @@ def jump_note(fleet: Fleet) -> str:
     return f"{said}. To save time, raise MaxStartups there, such as to 200:30:2000" if jump else ""
 
 
-def show_waived(waived: list[Waived], mask: Mask) -> None:
+def show_waived(waived: "list[Waived]", mask: "Mask") -> None:
     """Print what a site accepts, on standard error."""
     from rdmaprov.contract import waivers
 
@@ -144,7 +142,7 @@ def show_waived(waived: list[Waived], mask: Mask) -> None:
 
 def read(
     site: Path, limit: str | None, vault: Path | None
-) -> tuple[Fleet, list[Problem], list[Waived]]:
+) -> "tuple[Fleet, list[Problem], list[Waived]]":
     """Return a site's fleet, its problems, and those that it waives; show the progress.
 
     Raises:

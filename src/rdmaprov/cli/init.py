@@ -1,7 +1,5 @@
 """`rdmaprov init`: a new site from a few facts, or a copy of a reference site."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -220,7 +218,7 @@ def init(
     click.echo(f"next: {then.format(shlex.quote(str(directory)))}")
 
 
-def _understood(facts: Facts) -> str:
+def _understood(facts: "Facts") -> str:
     """Return what the answers are taken for."""
     from rdmaprov.inventory.starter import host_names
 
@@ -267,7 +265,7 @@ def _new(directory: Path, known: Mapping[str, object]) -> list[Path]:
     return written
 
 
-def _facts(given: Mapping[str, Any]) -> Facts:
+def _facts(given: Mapping[str, Any]) -> "Facts":
     """Return the facts that answers are; neutral ones in place of those that are missing."""
     from rdmaprov.inventory.starter import Facts, expanded
 
@@ -287,7 +285,7 @@ def _facts(given: Mapping[str, Any]) -> Facts:
     )
 
 
-def _write(directory: Path, facts: Facts) -> tuple[list[Path], list[Problem]]:
+def _write(directory: Path, facts: "Facts") -> "tuple[list[Path], list[Problem]]":
     """Write a site; return its files, and what is wrong with it."""
     from rdmaprov import contract
     from rdmaprov.inventory import load_site, schema, starter

@@ -1,7 +1,5 @@
 """What the verbs of `rdmaprov lab` share: their output, the lock, completion of names."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +28,7 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def at_work(cluster: Cluster, what: str, nodes: int) -> Iterator[Cluster]:
+def at_work(cluster: "Cluster", what: str, nodes: int) -> "Iterator[Cluster]":
     """Provide the locked cluster; its progress is shown below what it prints."""
     with cluster.layout.lock(), meter(what, nodes) as moving:
 
@@ -87,7 +85,7 @@ def complete_shape(
 
 
 def _titled(
-    catalogue: Mapping[str, Fault] | Mapping[str, Shape], start: str
+    catalogue: "Mapping[str, Fault] | Mapping[str, Shape]", start: str
 ) -> list[CompletionItem]:
     """Return what a catalogue has under names that begin so, with the titles."""
     return [

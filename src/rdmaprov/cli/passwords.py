@@ -77,11 +77,7 @@ def _reader(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Passwords:
-    """Where passwords are read, and the secrets to mask.
-
-    Args:
-        become: the sudo password, if the user typed it.
-    """
+    """Where passwords are read, and the secrets to mask."""
 
     vault: Path | None
     arguments: tuple[str, ...] = ()

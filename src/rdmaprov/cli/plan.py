@@ -1,7 +1,5 @@
 """`rdmaprov plan`: show what apply would change."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Unpack
@@ -81,7 +79,7 @@ def plan(
             return session.finish(run, results, lines, ready.screen, json_file)
 
 
-def _keep(file: Path, text: str, directory: RunDirectory) -> list[Line]:
+def _keep(file: Path, text: str, directory: "RunDirectory") -> "list[Line]":
     """Write a plan; return the line that says so."""
     from rdmaprov.runs.files import write_whole
     from rdmaprov.terminal import Line

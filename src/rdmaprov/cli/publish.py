@@ -1,7 +1,5 @@
 """`--runs`, `--metrics` and `--notify` of every verb that makes or reads runs; imports no work."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable
@@ -157,11 +155,7 @@ def _published_last(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def publish_run(run: Path, missed: Missed) -> list[str]:
-    """Tell others of the site of a run, whose results are written; return lines that say so.
-
-    Args:
-        missed: gets the error of a file that cannot be written.
-    """
+    """Tell others of the site of a run, whose results are written; return lines that say so."""
     from rdmaprov.history.answer import read_history
     from rdmaprov.history.index import Index
 
@@ -174,7 +168,7 @@ def publish_run(run: Path, missed: Missed) -> list[str]:
     return publish(read_history(Path(row[0]), run.parent), run.parent, missed)
 
 
-def publish(found: History, runs: Path, missed: Missed) -> list[str]:
+def publish(found: "History", runs: Path, missed: Missed) -> list[str]:
     """Tell others of a site, as the options ask for; return lines that say so."""
     lines = []
     if (file := option_value("metrics")) is not None:
@@ -191,7 +185,7 @@ def publish(found: History, runs: Path, missed: Missed) -> list[str]:
 
 
 def _notify(
-    found: History, runs: Path, target: str, secret_file: Path | None, missed: Missed
+    found: "History", runs: Path, target: str, secret_file: Path | None, missed: Missed
 ) -> str:
     """Send what is new; what nobody takes is sent with the next run."""
     from rdmaprov.history import deliver

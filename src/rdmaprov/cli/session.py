@@ -1,7 +1,5 @@
 """What verbs do before and after their work on nodes: check, run, results."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -56,11 +54,7 @@ def known_roles(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A valid site, ready for a run.
-
-    Args:
-        waivers: the problems that it accepts, for results.json.
-    """
+    """A valid site, ready for a run."""
 
     fleet: Fleet
     given: Passwords
@@ -73,7 +67,7 @@ class Prepared:
         """Return the nodes' names."""
         return tuple(node.name for node in self.fleet.nodes)
 
-    def only(self, names: Collection[str]) -> Prepared:
+    def only(self, names: Collection[str]) -> "Prepared":
         """Return the site with some nodes alone."""
         nodes = tuple(node for node in self.fleet.nodes if node.name in names)
         return replace(self, fleet=replace(self.fleet, nodes=nodes))
@@ -192,11 +186,7 @@ def page_line(directory: RunDirectory) -> str:
 
 
 def write_json(missed: dict[Path, OSError], file: IO[str], text: str) -> None:
-    """Write the JSON for the user; leave no half of it in a file.
-
-    Args:
-        missed: is given the error if it cannot be written.
-    """
+    """Write the JSON for the user; leave no half of it in a file."""
     path = Path(file.name)
     try:
         if is_stdout(file) or file.name.startswith(_OPENED):

@@ -1,7 +1,5 @@
 """`--quiet` and `--verbose` of every verb, and the progress line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +50,7 @@ def verbosity() -> Verbosity:
     return chosen
 
 
-def meter(what: str, total: int = 0, unit: str = "nodes") -> Meter:
+def meter(what: str, total: int = 0, unit: str = "nodes") -> "Meter":
     """Return the progress line on standard error."""
     from rdmaprov.terminal import Meter, progress_console
 

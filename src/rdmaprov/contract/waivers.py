@@ -53,11 +53,7 @@ NOTE = "a note, which refuses nothing"
 
 @dataclass(frozen=True)
 class Waived:
-    """A problem that the site accepts.
-
-    Args:
-        reason: why it is accepted, as the site says.
-    """
+    """A problem that the site accepts."""
 
     problem: Problem
     reason: str

@@ -126,7 +126,6 @@ def read_nodes(
     Args:
         nodes: their names; the site may have hosts that are no nodes.
         hear: called per node with Ansible's output, and whether reading the node failed.
-        find: returns how a node is reached.
     """
     answers = NodeFacts({}, {})
 

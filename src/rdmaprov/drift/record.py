@@ -19,9 +19,6 @@ from rdmaprov.problem import printable
 def read_node(target: Target, arguments: Mapping[str, Any]) -> object:
     """Return what the roles' plans read of a node, as module_utils.record has it, unchecked.
 
-    Args:
-        arguments: of the roles' modules, by role.
-
     Raises:
         NodeError: it is unreachable, or gives no survey.
     """
@@ -49,8 +46,6 @@ def survey_readings(
 
     Args:
         readings: as `read_node` returns them, of the right shape.
-        arguments: of the roles' modules, by role.
-        reboots: whether a node that requires a reboot gets it.
     """
     given = collection.archive() + request(arguments, answers=readings, reboots=reboots)
     try:

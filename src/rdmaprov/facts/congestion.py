@@ -33,7 +33,6 @@ class Congestion:
 
     Args:
         ecn: by end, whether it is on for each of eight priorities; None if nothing shows it.
-        values: by the kernel's name of a parameter.
     """
 
     directory: str

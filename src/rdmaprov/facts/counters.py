@@ -32,12 +32,7 @@ _Counters = dict[str, dict[str, int]]
 
 @dataclass(frozen=True)
 class Growth:
-    """By how much error counters rose.
-
-    Args:
-        rises: by network or RDMA device and counter.
-        failures: by network device, why it has no counters.
-    """
+    """By how much error counters rose; `failures`: by network device, why it has no counters."""
 
     rises: Mapping[str, Mapping[str, int]]
     failures: Mapping[str, str]

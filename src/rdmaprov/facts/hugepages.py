@@ -28,7 +28,6 @@ class Hugepages:
         numa_nodes: those with memory that the kernel itself uses; GPU memory does not count.
         pages: by page size in KiB and NUMA node, what the pool keeps; surplus pages left out.
         unit: by page size and NUMA node, what the unit takes at each boot; None without a unit.
-        default_kib: the size of a plain hugepage.
         doca: whether doca-hugepages has pages to take; a size that the site does not name is its.
     """
 

@@ -20,11 +20,7 @@ _CONFIGURATION = re.compile(r"\S*?/?((?:etc|run|usr/lib|lib)/modprobe\.d/[^/\0]+
 
 @dataclass(frozen=True)
 class Image:
-    """An initramfs.
-
-    Args:
-        modules: those of the modules asked for that it carries.
-    """
+    """An initramfs; `modules`: those of the modules asked for that it carries."""
 
     modules: frozenset[str]
     configuration: Configuration

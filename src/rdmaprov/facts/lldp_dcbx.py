@@ -50,7 +50,6 @@ class AnnouncedApplication:
     """The priority of an application.
 
     Args:
-        priority: 0 to 7.
         selector: what `protocol` is: ETHERTYPE, TCP_PORT, UDP_PORT, ANY_PORT or DSCP.
     """
 

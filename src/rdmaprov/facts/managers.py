@@ -19,12 +19,7 @@ _MARK = "RDMAPROV_CONFIGURATION"
 
 @dataclass(frozen=True)
 class ManagerState:
-    """What a subnet manager answers.
-
-    Args:
-        guid: of its port, as the tool writes it.
-        state: MASTER, STANDBY, DISCOVERING or NOTACTIVE.
-    """
+    """What a subnet manager answers; `state`: MASTER, STANDBY, DISCOVERING or NOTACTIVE."""
 
     guid: str
     priority: int

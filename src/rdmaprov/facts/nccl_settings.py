@@ -60,11 +60,7 @@ def effective(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A variable that something sets.
-
-    Args:
-        where: the file with its line, or the unit.
-    """
+    """A variable that something sets; `where`: the file with its line, or the unit."""
 
     where: str
     name: str
@@ -149,7 +145,6 @@ class NcclConf:
     """What a process gets from the file.
 
     Args:
-        values: by variable.
         odd: lines that NCCL reads otherwise than they look, each with its number.
     """
 

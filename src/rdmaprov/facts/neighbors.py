@@ -38,7 +38,6 @@ class Neighborhood:
     Args:
         source: what told: lldpd, lldpad, or FRAMES of the wire; empty if nothing was asked.
         look: the command that shows it, for a person; {} stands for the port.
-        neighbors: by port.
         errors: by port, why it could not be listened at.
         gaps: what the source does not tell, in words; empty if it tells all.
     """

@@ -34,7 +34,6 @@ class Interrupts:
     """The interrupts of a function.
 
     Args:
-        processors: by NUMA node, its processors.
         affinities: by interrupt, the processors that it may run on.
     """
 

@@ -39,11 +39,7 @@ def is_by_place(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Renaming:
-    """What udev's rules do with the names of RDMA devices at each boot.
-
-    Args:
-        by_place: whether a rule names the others by their place.
-    """
+    """What udev's rules do with the names of RDMA devices at each boot."""
 
     fixed: frozenset[str]
     by_place: bool

@@ -62,11 +62,7 @@ def _all_at_once(scripts: Sequence[str]) -> str:
 
 
 def reach_command(ends: Sequence[tuple[int, RailEnd, str]]) -> str:
-    """Return the command that finds rails on which nothing answers, with a few small packets.
-
-    Args:
-        ends: as ping_command() takes them.
-    """
+    """Return the command that finds rails on which nothing answers, with a few small packets."""
     # 1: no answer; 2: no way to send. A ping that is not installed says nothing.
     return _all_at_once(
         [
@@ -199,7 +195,6 @@ def _read_hosts(nodes: Sequence[Node], hosts: FleetRunner) -> dict[str, Answered
 
 
 def _ends(node: Node, host: AnsweredHost) -> dict[int, RailEnd]:
-    """Return the ends of a node's rails that have an address."""
     here, table = devices.read(host), gids.read(host)
     found = {}
     for rail in node.rails:

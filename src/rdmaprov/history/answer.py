@@ -83,9 +83,7 @@ class History:
     """What the runs of a site say together.
 
     Args:
-        site: the inventory directory, as the user named it.
         made: seconds since 1970.
-        runs: all that were read, the oldest first.
         unread: those that were left out, of any site.
         changes: of measurements, in the order of time.
         events: versions, hardware and settings that changed, in the order of time.

@@ -18,7 +18,6 @@ class Seen:
         kind: what it is, of this version; where a run has no kinds, its text without names.
         proven: whether any run proved it; else it is unknown.
         of: how many runs of the verb there were since the first one.
-        is_there: whether a node has it by the last run that asked the node everything.
         at: the nodes that have it by the last run that asked them everything; empty for the fleet.
     """
 
@@ -93,7 +92,6 @@ def _asked_whole(connection: sqlite3.Connection, run: SiteRun) -> set[str]:
 
 
 def _troubles(connection: sqlite3.Connection, run: SiteRun) -> list[Trouble]:
-    """Return the troubles of a run."""
     rows = connection.execute(
         "SELECT key, node, rail, text, proven, words FROM trouble WHERE run = ?", (run.id,)
     )

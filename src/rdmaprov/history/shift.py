@@ -21,7 +21,6 @@ class Shift:
     Args:
         place: of the first value of the new level; of a drift, of its beginning.
         end: one after the last value that the change is about.
-        before: the level before it, in the unit of the series.
         after: the level after it; of a drift, the median of its last three values.
     """
 

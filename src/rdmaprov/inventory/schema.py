@@ -51,7 +51,6 @@ class Schema:
     """All variables.
 
     Args:
-        roles: by name.
         controller: by the beginning of their names, variables that no role has: what the
             controller needs of a site, in the same form.
     """

@@ -22,11 +22,7 @@ _VAULT = b"$ANSIBLE_VAULT;"
 
 
 def find(inventory: Inventory, variables_of: Callable[[Any], Variables]) -> frozenset[str]:
-    """Return the secret values of all hosts of a site, as text.
-
-    Args:
-        variables_of: returns a host's variables, for secrets that are templates.
-    """
+    """Return the secret values of all hosts of a site, as text."""
     secrets: set[str] = set()
     seen: set[int] = set()  # hosts of the same groups share their variables
     for host in inventory.hosts.values():

@@ -26,11 +26,7 @@ _MOST_AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Intermittent:
-    """A node that is slow at times.
-
-    Args:
-        partners: with whom it was slow; each of them was never slow without it.
-    """
+    """A node that is slow at times."""
 
     node: str
     slow: int

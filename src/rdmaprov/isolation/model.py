@@ -31,11 +31,7 @@ class FaultyPart:
 
 @dataclass(frozen=True)
 class IsolationResult:
-    """What an isolation found.
-
-    Args:
-        unsure: nodes that are not cleared: no test with them passed.
-    """
+    """What an isolation found; `unsure`: nodes that are not cleared: no test with them passed."""
 
     faulty_parts: tuple[FaultyPart, ...]
     unsure: tuple[str, ...]

@@ -45,7 +45,6 @@ def misplaced(us: Mapping[Pair, float], leaf_of: Mapping[str, str]) -> list[Faul
 
     Args:
         us: half a round trip of each pair, microseconds.
-        leaf_of: the leaf of each node, as the site states it.
     """
     near, far = _by_node(us, leaf_of, same=True), _by_node(us, leaf_of, same=False)
     limits = _limits(

@@ -139,11 +139,7 @@ class ScalingVerdict:
 
 
 def judge_curve(points: Sequence[ScalePoint]) -> ScalingVerdict:
-    """Return the verdict on a curve.
-
-    Args:
-        points: one or more, ascending by nodes.
-    """
+    """Return the verdict on a curve; `points`: one or more, ascending by nodes."""
     first = points[0]
     odd = first.slow_sets()
     if 2 * len(odd) > len(first.sets) and not first.crosses:

@@ -103,7 +103,6 @@ class PathSearch:
     Args:
         matrix: what is known; it grows.
         make_tests: returns the tests of a matching.
-        seed: of the partners in retests.
     """
 
     nodes: Sequence[str]

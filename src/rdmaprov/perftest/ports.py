@@ -1,7 +1,5 @@
 """Ports that explain bad paths, and paths that only their two ends explain."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import defaultdict
@@ -64,7 +62,7 @@ def _is_port(
     evidence: Evidence,
     key: _Group,
     paths: Sequence[PathKey],
-    usual: _Usual,
+    usual: "_Usual",
     slow: Collection[PathKey],
 ) -> bool:
     """Return whether most paths of a port are among the slow ones, and not by chance."""

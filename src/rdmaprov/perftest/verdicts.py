@@ -44,11 +44,7 @@ def fabric_parts(matrix: PathMatrix, nodes: Sequence[str]) -> list[FaultyPart]:
 
 
 def faulty_part(matrix: PathMatrix, suspect: Suspect, after: int) -> FaultyPart:
-    """Return a suspect as a part at fault; sure if rounds after a number show it again.
-
-    Args:
-        after: the number of the last round before the retests.
-    """
+    """Return a suspect as a part at fault; sure if rounds after a number show it again."""
     sure = _is_shown_again(matrix, suspect, after)
     why = _why(matrix, suspect)
     if suspect.kind == "pair":
@@ -117,12 +113,7 @@ def _partners(paths: Sequence[PathKey], node: str, most: int = 3) -> str:
 
 
 def merge_rails(parts: Sequence[FaultyPart], rails: Sequence[int]) -> tuple[FaultyPart, ...]:
-    """Return parts, with what is at fault on at least half of its rails as one.
-
-    Args:
-        parts: each of one rail.
-        rails: all numbers.
-    """
+    """Return parts, with what is at fault on at least half of its rails as one."""
     groups: dict[tuple[str, tuple[str, ...], str], list[FaultyPart]] = defaultdict(list)
     for part in parts:
         groups[part.kind, part.nodes, part.name].append(part)

@@ -55,12 +55,7 @@ class Command:
     shared: bytes = b""
 
     def request(self, number: int, *, is_patient: bool = False) -> bytes:
-        """Return the command as the agent reads it.
-
-        Args:
-            number: of the request.
-            is_patient: whether it may take one limit more.
-        """
+        """Return the command as the agent reads it."""
         limit = f"{number} {self.limit_s}{'+' if is_patient else ''}"
         return b"".join((limit.encode(), self._head, self.shared, self.given))
 

@@ -12,13 +12,7 @@ from rdmaprov.probe.target import Target
 
 
 def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: str = "") -> Probe:
-    """Open a probe of the nodes of a fleet, in its order.
-
-    Args:
-        limits: of time and number.
-        together: see Probe.
-        become_password: see Targets.
-    """
+    """Open a probe of the nodes of a fleet, in its order."""
     return Probe(fleet_targets(fleet, become_password), limits, together)
 
 

@@ -58,11 +58,7 @@ class Shared:
     """What the sessions of a fleet share.
 
     Args:
-        limits: of time and number.
         stays: whether a connection stays open when its answers are there.
-        opening: bounds how many are being opened.
-        open: bounds how many are open.
-        is_patient: whether a silent node gets one limit more.
     """
 
     limits: Limits
@@ -218,7 +214,6 @@ async def open_patiently(
     Nothing was asked yet, so nothing is done twice.
 
     Args:
-        patience: with the node.
         opening: bounds how many connections are being opened; nodes that wait for their first try
             come before the second one of others.
 

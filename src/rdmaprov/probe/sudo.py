@@ -13,10 +13,6 @@ class Sudo:
 
     It asks on its standard error and reads from the pipe in which the agent comes. Where it does
     not ask, a password that was written ahead would be read as a part of the agent.
-
-    Args:
-        prompt: with which it asks.
-        password: the answer.
     """
 
     def __init__(self, prompt: str, password: str) -> None:
@@ -26,9 +22,6 @@ class Sudo:
 
     def answer(self, said: bytes) -> bytes:
         """Return what to write now, which is nothing unless sudo asks for the first time.
-
-        Args:
-            said: all that came on standard error so far.
 
         Raises:
             Refused: it asks again. A second wrong try might lock the user out.

@@ -21,7 +21,6 @@ class Target:
         interpreter: starts Python for who has become the right user; for the node's shell.
         password: sudo's; empty if it is to ask for none.
         user: whom ssh logs in as, where Ansible's settings say so.
-        port: of its sshd, likewise.
         login: what a person types to go there, where that is not ssh.
         is_template: whether words of argv have `{command}` or `{quoted}` where the shell's text
             goes, as it is or as one word of a shell; else it comes last.

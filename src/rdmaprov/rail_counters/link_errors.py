@@ -61,7 +61,6 @@ def findings(
 
     Args:
         lossless: the priority on which PFC allows no loss at all, None if there is none.
-        leaves: the leaf of each node for which it is known.
     """
     here = list(local_findings(rails, lossless, during))
     # What a bad link loses, the senders at its other ends count.

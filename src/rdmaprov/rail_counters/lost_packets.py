@@ -28,7 +28,6 @@ def findings(
 
     Args:
         rails: those that missed more packets than a link may lose.
-        leaves: the leaf of each node for which it is known.
     """
     by_rail: dict[int, dict[str, int]] = defaultdict(dict)
     for each in rails:

@@ -46,11 +46,7 @@ _LOW = (1 << 24) - 1
 
 
 class Pseudonyms:
-    """Other names and addresses for those of a record.
-
-    Args:
-        document: the record, of which addresses and names are collected.
-    """
+    """Other names and addresses for those of a record."""
 
     def __init__(self, document: Mapping[str, Any], chance: random.Random | None = None) -> None:
         chance = chance or random.SystemRandom()

@@ -4,8 +4,6 @@ No more than some units are out of service at once: those that are worked on, an
 still run. Units without a job go first, and no empty node that we drained waits for another one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,8 +34,6 @@ class Roll:
         queue: the units, in their order; at the end, those that did not begin.
         most: the units that may be out of service at once; until one is proven, one alone.
         most_failed: the nodes that may stay out of service before no new one starts.
-        member: returns the replacement of nodes.
-        ended: how it ended, by node.
     """
 
     queue: list[MaintenanceUnit]

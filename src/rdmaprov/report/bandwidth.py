@@ -3,8 +3,6 @@
 Against floor and ceiling, and against what healthy fleets reach.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +44,7 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     )
 
 
-def _draw(axes: Axes, curves: _Curves, limits: Mapping[str, float]) -> None:
+def _draw(axes: "Axes", curves: _Curves, limits: Mapping[str, float]) -> None:
     for number, (name, rows) in enumerate(curves.items()):
         xs = sorted(rows)
         axes.plot(

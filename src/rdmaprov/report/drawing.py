@@ -1,7 +1,5 @@
 """Pictures as SVG that takes its colours and its font from the page around it."""
 
-from __future__ import annotations
-
 import logging
 import re
 import warnings
@@ -62,7 +60,7 @@ _TAG = re.compile(r"<[^<>]*>")
 _FONT = re.compile(r"font(?:-family)?: [^;\"]*'DejaVu Sans'[^;\"]*;? ?")
 
 
-def draw_svg(name: str, size: tuple[float, float], draw: Callable[[Axes], None]) -> str:
+def draw_svg(name: str, size: tuple[float, float], draw: "Callable[[Axes], None]") -> str:
     """Return a picture as an <svg> element without colours of its own, the same each time.
 
     Without matplotlib, which is not installed unless asked for (rdmaprov[plots]), an empty text.

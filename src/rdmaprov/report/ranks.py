@@ -34,7 +34,6 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
 
 
 def _name_stragglers(planes: list[Mapping[str, Any]]) -> str:
-    """Return the nodes with a straggler on any plane."""
     late: dict[str, set[int]] = {}
     for plane in planes:
         for rank in plane["ranks"]:

@@ -1,7 +1,5 @@
 """The plot of rails over time: the worst node's, against the same rails of all nodes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -77,7 +75,7 @@ def _name_event(event: _Data) -> str:
 
 
 def _draw(
-    axes: Axes, shown: _Data, rails: Sequence[_Data], events: Mapping[int, Sequence[_Data]]
+    axes: "Axes", shown: _Data, rails: Sequence[_Data], events: Mapping[int, Sequence[_Data]]
 ) -> None:
     figure: Figure = axes.figure  # type: ignore[assignment] # a Figure, as draw_svg makes no others
     axes.remove()
@@ -96,7 +94,7 @@ def _draw(
     figure.legend(handles, names, loc="outside upper right", ncols=3)
 
 
-def _draw_rail(axes: Axes, shown: _Data, rail: _Data, events: Sequence[_Data]) -> None:
+def _draw_rail(axes: "Axes", shown: _Data, rail: _Data, events: Sequence[_Data]) -> None:
     step = shown["step_s"]
     at = [step * (place + 0.5) for place in range(len(rail["gb_s"]))]
     low, median, high, own = (_numbers(rail[name]) for name in ("low", "median", "high", "gb_s"))

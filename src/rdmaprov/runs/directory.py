@@ -1,7 +1,5 @@
 """The directory of a run: log and results, without secrets."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -41,7 +39,7 @@ class RunDirectory:
         (self.path / "logs").mkdir(mode=0o700)
         self._log_path = self.path / "logs" / log
 
-    def __enter__(self) -> RunDirectory:
+    def __enter__(self) -> "RunDirectory":
         """Open the log."""
         self._log = os.open(
             self._log_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600

@@ -49,9 +49,6 @@ class Head:
 
     Args:
         verb: plan, apply, validate, accept, subnet, watch or tune.
-        site: the inventory directory, as the user named it.
-        limit: Ansible's pattern, if there is one.
-        started: when, with its time zone.
         waivers: the problems that the site accepts, each with its rule, reason and nodes.
     """
 
@@ -68,7 +65,6 @@ def results_document(
     """Return the content of results.json.
 
     Args:
-        ended: the end of the run, with its time zone.
         code: the exit code; its name is the verdict.
         nodes: the result of each, by name: `state`, or `findings` of accept.
     """

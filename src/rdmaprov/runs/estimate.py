@@ -1,7 +1,5 @@
 """How long a verb will take, as far as this site's earlier runs tell."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -52,9 +52,6 @@ def write_bytes_whole(path: Path, parts: Iterable[bytes], *, mode: int = 0o600) 
 
     A link is not followed, and stays.
 
-    Args:
-        mode: its permissions, less the umask.
-
     Raises:
         OSError: it cannot be written; with the name of the file.
     """

@@ -73,7 +73,6 @@ def count_states(
     '2 nodes: 1 passed, 1 failed (n2)'
 
     Args:
-        states: by node.
         words: how to call each state, in the order of the text.
         named: the states whose nodes are named, unless all nodes are in one of them.
     """

@@ -22,7 +22,6 @@ class NodeStatus:
         idle: whether it could get a job now, and has none.
         planned: whether it has none, and the scheduler keeps it for one that waits for more nodes.
         reason: why it drains or is down, empty without one.
-        jobs: the numbers of its jobs, where the scheduler tells them.
     """
 
     node: str

@@ -129,11 +129,7 @@ def findings_of_peers(
     leaves: dict[PlannedRail, str],
     planned: Iterable[Finding],
 ) -> Iterator[Finding]:
-    """Yield what the fabric shows by comparison, where the plan has not judged it.
-
-    Args:
-        leaves: the switch on which each rail is expected, where the plan knows it.
-    """
+    """Yield what the fabric shows by comparison, where the plan has not judged it."""
     slow = {(each.node, each.rail) for each in planned if each.kind == "subnet.rate" and each.node}
     for problem in problems:
         rail = names.rail(problem)

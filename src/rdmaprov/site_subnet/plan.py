@@ -17,7 +17,6 @@ class PlannedRail:
     """One rail of a node.
 
     Args:
-        index: the rail's number, from 0.
         device: its RDMA device; empty if the site does not say it.
         leaf: the node description of its leaf; empty if the site does not say it.
         group: the node's fabric_leaf: nodes with the same one share the leaf of this rail.

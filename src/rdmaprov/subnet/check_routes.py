@@ -97,7 +97,6 @@ def balance_problems(
 
     Args:
         tables: of `Loads.of_tables`.
-        loads: by pattern.
         is_explained: wrong cables or lost routes were found, which make links downwards uneven.
     """
     uneven = [each for each in tables.values() if each.excess >= MOST_EXCESS]

@@ -38,7 +38,6 @@ class SubnetGraph:
 
     Attributes:
         switches: one end of each, for its GUID, LID and name.
-        hops: both directions of every link between switches.
         by_port: for each switch, the hop that leaves by a port.
         hcas: ports of HCAs on switches; not those inside switches (SHARP), nor on other HCAs.
         levels: 0 for leaves, which have HCAs; each other switch is one above the lowest next to it.

@@ -79,11 +79,7 @@ PATTERNS = {"ring": ring, "ringx": ringx, "tree": tree}
 
 @dataclass(frozen=True)
 class Imbalance:
-    """How uneven a pattern's flows are on the links of a switch.
-
-    Attributes:
-        fair: the flows that the busiest link of this switch has with the best routes.
-    """
+    """How uneven a pattern's flows are on the links of a switch."""
 
     hop: TrunkHop
     flows: int

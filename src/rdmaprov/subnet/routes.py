@@ -21,7 +21,6 @@ class Lost:
         dead_port: for each switch and port without a link, the HCAs that are routed there.
         astray: for each switch and port, the HCAs whose packets it gives to another port.
         loops: HCAs whose packets go round, with a switch that they pass again.
-        pairs: the number of pairs (switch with HCAs, HCA) without a way.
     """
 
     no_route: dict[int, list[Hca]] = field(default_factory=dict)

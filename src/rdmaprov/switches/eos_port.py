@@ -37,10 +37,7 @@ class CommonSettings:
     """What the configuration says for all ports.
 
     Args:
-        profiles: of QoS, by name.
-        channels: port channels, by number.
         templates: `interface profile`s, by name, as the lines that they stand for.
-        defaults: `interface defaults`.
         dscp_class: DSCP to traffic class, where it is written.
         has_no_pfc: whether PFC is off for the whole switch.
         marks_buffer: whether ECN follows the buffer of the whole switch.

@@ -10,11 +10,7 @@ from rdmaprov.switches.shapes import PortTable
 
 @dataclass(frozen=True)
 class SwitchAsk:
-    """A command to ask; PORT in it stands for each port.
-
-    Args:
-        command: the words that are typed on the switch.
-    """
+    """A command to ask; PORT in it stands for each port."""
 
     command: str
     tells: str

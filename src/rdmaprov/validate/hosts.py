@@ -15,11 +15,7 @@ _AT_ONCE = 16
 
 
 class Hosts(Mapping[str, Host]):
-    """Hosts by the names of their nodes.
-
-    Args:
-        make: returns the host of a node, once for each.
-    """
+    """Hosts by the names of their nodes; `make`: returns the host of a node, once for each."""
 
     def __init__(self, names: tuple[str, ...], make: Callable[[str], Host]) -> None:
         self._names = dict.fromkeys(names)

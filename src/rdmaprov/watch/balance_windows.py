@@ -35,9 +35,6 @@ class BalanceWindows:
 
     Args:
         gbps: line rate of each rail, 0 if the site does not say it.
-
-    Attributes:
-        busy: in how many windows the node was busy.
     """
 
     def __init__(self, gbps: Sequence[int], compute: Sequence[bool]) -> None:

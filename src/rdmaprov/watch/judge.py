@@ -27,11 +27,7 @@ _DRIVER = "Check which driver it has: ethtool -i; with Soft-RoCE there are none"
 
 
 def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Finding]:
-    """Yield the rails that carry less than 80 % of what the usual one of their node does.
-
-    Args:
-        explained: rails with another verdict, which a low rate follows from.
-    """
+    """Yield the rails that carry less than 80 % of what the usual one of their node does."""
     low: dict[Place, tuple[str, LowRail]] = {}
     busy = 0
     planes = {rail for _, rail in explained}

@@ -123,11 +123,7 @@ def _elsewhere(fleet: WatchedFleet) -> Iterator[Finding]:
 def victims(
     fleet: WatchedFleet, sources: Collection[tuple[Place, str]], are_marks: bool
 ) -> Iterator[Finding]:
-    """Yield the rails that are paused without a part in it, by what pauses them.
-
-    Args:
-        sources: the rails that pause a switch or are congested.
-    """
+    """Yield the rails that are paused without a part in it, by what pauses them."""
     accused = {place for place, _ in sources}
     by_rail: dict[int, list[Place]] = defaultdict(list)
     for place, rail in fleet.rails():

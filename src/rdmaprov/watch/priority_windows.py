@@ -1,7 +1,5 @@
 """With which priorities the rails of a node send RDMA, window by window."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,7 +27,7 @@ class SentRdma:
     rdma: int = 0
     by_priority: tuple[int, ...] = (0,) * len(PRIORITIES)
 
-    def since(self, before: SentRdma) -> SentRdma:
+    def since(self, before: "SentRdma") -> "SentRdma":
         """Return what came after another time."""
         pairs = zip(self.by_priority, before.by_priority, strict=True)
         return SentRdma(self.unit, self.rdma - before.rdma, tuple(a - b for a, b in pairs))

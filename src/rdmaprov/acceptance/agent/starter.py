@@ -22,9 +22,6 @@ def run_ranks(path: Path, command: Sequence[str]) -> int:
     """Run the ranks of a node to their end; return 0 if each of them ended well.
 
     Once one has failed, the others are ended: what they wait for will not come.
-
-    Args:
-        command: of a rank, without its number on the node.
     """
     plan = json.loads(path.read_text())["ranks"]
     ranks = {

@@ -24,11 +24,7 @@ MOST_CHARACTERS = 32_768
 
 
 def flight_record(dump: Callable[[], object] | None = None) -> str:
-    """Return the end of torch's flight recorder: its last collectives, as JSON that is cut.
-
-    Args:
-        dump: gives the record; torch's own by default.
-    """
+    """Return the end of torch's flight recorder: its last collectives, as JSON that is cut."""
     try:
         if dump is None:
             from torch._C import _distributed_c10d

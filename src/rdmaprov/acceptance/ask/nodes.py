@@ -63,12 +63,7 @@ def file_command(
 def ask_nodes(
     nodes: Nodes, commands: Mapping[str, Command], check: Callable[[str], Check]
 ) -> dict[str, Document | NodeError]:
-    """Return the JSON that each node's program printed, or why there is none.
-
-    Args:
-        commands: by node.
-        check: returns what the answer of a node must be.
-    """
+    """Return the JSON that each node's program printed, or why there is none."""
     answers = nodes.run_all(commands)
     return {name: _parse_document(name, answer, check(name)) for name, answer in answers.items()}
 

@@ -54,7 +54,6 @@ def death_of(node: NodeRun, spoke: Collection[int], saw_errors: bool = False) ->
     """Return how a node's processes ended, None if its ranks reported why.
 
     Args:
-        node: what is known of the node; its agent failed.
         spoke: its ranks that reported why they end.
         saw_errors: whether NCCL's words on it are about completions with error.
     """
@@ -84,7 +83,6 @@ def _own_words(errors: str, rank: int) -> list[str]:
 
 
 def _last_error(node: NodeRun) -> str:
-    """Return the last error that was printed."""
     said = [line.strip() for line in node.errors.splitlines() if line.strip()]
     errors = [line for line in said if re.search(r"(?:Error|Exception)\b|[Nn]o module", line)]
     why = node.why or (errors or said or ["no error message"])[-1]

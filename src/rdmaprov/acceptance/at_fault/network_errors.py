@@ -39,9 +39,7 @@ class PathError:
     """A path over which RDMA failed, as one of its ends saw it.
 
     Args:
-        local: the end that saw it.
         remote: the other end; its node is empty if no node has the address.
-        error: NCCL's words.
     """
 
     local: Place
@@ -125,7 +123,6 @@ def findings(
     """Return what failed: a leaf, a port, a node, a rail, else the paths with both of their ends.
 
     Args:
-        places: where addresses and devices are.
         ports: rails whose port went down: the other ends of their paths are victims.
     """
     roots = _first_reports(errors)

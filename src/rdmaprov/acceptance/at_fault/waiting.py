@@ -163,9 +163,6 @@ def ras_findings(ran: JobRun, said: Statements, places: RailMap) -> list[Finding
 
     RAS shows one moment: ranks that are behind are normal while a job runs. So it is heard only of
     jobs in which ranks reached their time limit.
-
-    Args:
-        places: whose the addresses are that RAS names nodes by.
     """
     if not said.of("late") or ran.job.backend != "nccl":
         return []

@@ -36,11 +36,7 @@ def judge(
     choices: Collection[AlgorithmChoice] = (),
     intra_node_gb_s: float = 0.0,
 ) -> tuple[Judgement | None, list[Finding]]:
-    """Return the judgement of the fleet's largest message by the floor, and what is wrong.
-
-    Args:
-        intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
-    """
+    """Return the judgement of the fleet's largest message by the floor, and what is wrong."""
     fabric = fabric_of(site, ran, intra_node_gb_s)
     row = fleet_row(ran)
     measured = row if row and row.bytes >= MIN_FLOOR_BYTES else None

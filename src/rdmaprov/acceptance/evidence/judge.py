@@ -179,7 +179,6 @@ def judge_counters(
     Args:
         before: what the reader returned before the run, by node.
         due_bytes: what each node had to send; 0 if RDMA moved nothing.
-        own: processes of the run that could not be ended, by node.
     """
     rails: list[RailTraffic] = []
     found: list[Finding] = []

@@ -19,11 +19,7 @@ _MOST_NODES = 8  # with notes
 def judge_kernels(
     connection: Nodes, facts: Mapping[str, Document]
 ) -> tuple[list[Finding], list[str]]:
-    """Return what needs a hand of all that was logged since the preflight, and notes on the rest.
-
-    Args:
-        facts: of the preflight, by node.
-    """
+    """Return what needs a hand of what was logged since the preflight, and notes on the rest."""
 
     def command(name: str) -> Command:
         asked = {"verb": "log", "since": facts[name]["time"], **ASKED}

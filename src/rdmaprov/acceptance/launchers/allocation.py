@@ -206,8 +206,6 @@ def step_command(job: str, node: str, image: str, options: Sequence[str]) -> tup
     bound to some processors. `--unbuffered` is needed because answers do not end in a newline.
 
     Args:
-        job: number of the job that has the node.
-        node: its name in Slurm.
         image: of a container (pyxis); empty for the node itself.
     """
     others = [f"--unset={name}" for name in other_settings()]

@@ -33,7 +33,6 @@ def open_nodes(
 
     Args:
         limit_s: of the whole run, where the user sets one; a Slurm job gets no more.
-        become_password: of sudo, over ssh.
 
     Raises:
         UnreachableError: Slurm gives no nodes.

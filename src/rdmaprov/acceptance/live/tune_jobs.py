@@ -31,7 +31,6 @@ def ready_site(
 
     Args:
         nodes: two or more, in the site's order.
-        backend: as `accept --backend` has it.
     """
     facts, backend, found = readings.read_facts(connection, nodes, "auto")
     if found or len(facts) < len(nodes):
@@ -60,7 +59,6 @@ class TuneJobs:
     """Measures settings on a site.
 
     Args:
-        run: runs jobs side by side, as a JobRunner does.
         sizes: of messages, in bytes, ascending.
         on_trial: is called with each setting and what its job measured.
     """

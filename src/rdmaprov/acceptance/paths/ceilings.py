@@ -1,7 +1,5 @@
 """What the paths of a site carry at most, and the loopbacks of a node with what each must reach."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,17 +39,13 @@ class SiteCeilings:
         expected: what a path must reach, and why, in sentences.
     """
 
-    of_path: PathCeilings | None
+    of_path: "PathCeilings | None"
     across: float
     expected: str
 
 
 def site_ceilings(nodes: Sequence[Node], slots: Slots) -> SiteCeilings:
-    """Return what the paths between nodes carry at most.
-
-    Args:
-        slots: what the slots of each rail can carry, where that is known.
-    """
+    """Return what the paths between nodes carry at most."""
     wires: dict[tuple[str, int], Wire] = {}
     over = max((float(node.get("fabric_oversubscription") or 1.0) for node in nodes), default=1.0)
     for node in nodes:
@@ -73,11 +67,7 @@ def site_ceilings(nodes: Sequence[Node], slots: Slots) -> SiteCeilings:
 
 
 class PathCeilings:
-    """What each path carries at most, GB/s: the slower of its two ports.
-
-    Args:
-        of_port: what each port carries, by node and rail.
-    """
+    """What each path carries at most, GB/s: the slower of its two ports."""
 
     def __init__(self, of_port: Mapping[tuple[str, int], float]) -> None:
         self._gb_s = of_port

@@ -176,11 +176,7 @@ def _by_number(answers: Mapping[str, list[Document]]) -> dict[int, Document]:
 def open_path_tests(
     connection: Nodes, surveys: Mapping[str, NodeSurvey], settings: Settings
 ) -> Iterator[PathTests]:
-    """Provide tests of paths; with the context, everything of them ends on the nodes.
-
-    Args:
-        surveys: what each node has; runners start on those with a perftest and a rail.
-    """
+    """Provide tests of paths; with the context, everything of them ends on the nodes."""
     session = PathSession(connection)
     able = [name for name, each in surveys.items() if each.abilities and each.ports]
     try:

@@ -24,11 +24,7 @@ _PERSIST = (
 
 
 def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what keeps a node's GPUs from a run.
-
-    Args:
-        seen: its `gpus`, as the reader returns them.
-    """
+    """Yield what keeps a node's GPUs from a run; `seen`: its `gpus`, as the reader returns them."""
     for line in seen.get("lost", ()):
         remedy = f"On {node.name}, look for Xid 79: dmesg -T; reboot it, and replace the GPU"
         yield Finding("gpu.lost", f"a GPU is lost (nvidia-smi: {line})", remedy, node.name)

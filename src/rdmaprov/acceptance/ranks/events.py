@@ -157,7 +157,6 @@ def parse_event(
 
     Args:
         ranks: those of the node that printed it; it cannot speak for others.
-        world: number of all ranks.
         tasks: those that the ranks were given, by number; None to take any.
 
     Raises:
@@ -199,7 +198,6 @@ def parse_status(head: str, ranks: range) -> dict[str, Any]:
 
     Args:
         head: a line of JSON; `{}` before the first one is written.
-        ranks: those of the node.
 
     Raises:
         OddAnswer: it is of another shape.

@@ -47,9 +47,6 @@ class RankSession(Protocol):
 
         Numbers of tasks ascend within a job. A job that has failed is left out. Without a request
         for LEASE_S, all ranks end; no tasks at all are a request, too.
-
-        Args:
-            tasks: by the number of the job.
         """
 
 
@@ -72,7 +69,6 @@ class Launcher:
     """Runs jobs on disjoint sets of nodes side by side, each by an agent on each node.
 
     Args:
-        on_event: is called with each event at once.
         grace_s: seconds between the first sign of trouble and the end of a job.
     """
 

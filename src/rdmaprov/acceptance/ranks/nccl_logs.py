@@ -16,11 +16,7 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class RunLogs:
-    """What NCCL's logs of a run say.
-
-    Args:
-        nodes: those of which there is a log.
-    """
+    """What NCCL's logs of a run say."""
 
     nodes: frozenset[str]
     matrix: Matrix

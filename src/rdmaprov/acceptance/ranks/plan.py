@@ -1,7 +1,5 @@
 """What ranks are to do in an all-reduce: a job, its planes, its tasks, its limits of time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,7 +28,7 @@ class JobLimits:
     step: float = 60
 
     @classmethod
-    def of(cls, backend: str, ranks: int) -> JobLimits:
+    def of(cls, backend: str, ranks: int) -> "JobLimits":
         """Return the limits of a job with this number of ranks.
 
         NCCL's init took 55 s on 8 B200 (NVIDIA/nccl#1646) and 150 s at thousands of GPUs
@@ -49,7 +47,7 @@ class JobLimits:
         """Return how long ranks may take until they are ready for a task."""
         return self.load + self.rendezvous
 
-    def task_s(self, task: Task) -> float:
+    def task_s(self, task: "Task") -> float:
         """Return how long a task may take from when all ranks have it.
 
         Behind its own limit, a step may have begun, and then the last ones follow. A pair exchanges
@@ -69,7 +67,6 @@ class JobPlane:
         name: as it is shown, such as `rail 0`.
         rail: its number, None for all rails together.
         netdevs: its network device, by node; NCCL finds its own.
-        addresses: its address, by node.
     """
 
     name: str
@@ -85,7 +82,6 @@ class Task:
     Args:
         number: unique in its job, ascending from 0.
         stage: of the gate, or `isolation`.
-        plane: the name of one of the job's planes.
         groups: ranks of the job, disjoint; a rank in none of them waits.
         collective: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`; or `exchange`:
             groups of two send each other messages, and no sizes are asked for; `gemm`: each rank
@@ -130,15 +126,11 @@ class GateJob:
     """Ranks that perform tasks together.
 
     Args:
-        backend: `nccl` or `gloo`.
         nodes: in the order of their ranks.
-        per_node: ranks of each node.
         pythons: the interpreter with torch, by node.
         address: of rank 0's rendezvous, and `port`.
         control: the network device that leads there, by node.
-        planes: what is proven, one after the other.
         tasks: what `run` has them do, in order; a session is given its tasks one by one.
-        limits: of time.
         environment: further variables of the ranks, by node.
         sampled: the rails whose counters are read meanwhile, each by its network device and its
             PCI address, by node.

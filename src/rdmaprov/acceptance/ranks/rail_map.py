@@ -18,8 +18,6 @@ class RailMap:
     Args:
         addresses: places by address, as `plain_address` has it.
         hcas: the number of the rail, by node and HCA.
-        rails: how many rails a node has, by node.
-        leaves: the leaf of each node for which it is known.
     """
 
     addresses: Mapping[str, Place] = field(default_factory=dict)

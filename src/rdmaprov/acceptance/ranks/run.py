@@ -39,13 +39,11 @@ class NodeRun:
         ranks: what each rank was at last.
         ended: exit statuses of its ranks that failed, the first ones first; a signal's is negative.
         errors: the end of what it wrote to standard error.
-        logs: files that were fetched.
         diagnostics: lines of NCCL's diagnostics, which its ranks print to standard output.
         samples: what its sampler wrote of its rails; empty if there is nothing.
         lost: whether the node stopped answering.
         odd: why what it answers cannot be used; empty if it can.
         tasks: those that its ranks were given, by number; None to take any event.
-        pushed: files of tasks that arrived.
         left: processes that could not be ended; None if that is not known.
     """
 
@@ -99,7 +97,6 @@ class NodeRun:
 
         Args:
             answer: to a poll; one that is missing may be asked for again, within the lease.
-            pushes: whether a task's file went along.
         """
         if isinstance(answer, NodeError):
             self._missed += 1

@@ -22,7 +22,6 @@ class LiveSession:
 
     Args:
         runs: one for each job; their nodes were asked to start.
-        on_event: is called with each event at once.
         grace_s: seconds between the first sign of trouble and the end of a job.
     """
 
@@ -39,9 +38,6 @@ class LiveSession:
         """Have jobs perform a task; return when all ranks finished it, or their job failed.
 
         A job that has failed is left out. Without tasks, this renews the leases.
-
-        Args:
-            tasks: by the number of the job.
         """
         given = {index: task for index, task in tasks.items() if not self._is_ended(index)}
         for index, task in given.items():
@@ -65,7 +61,6 @@ class LiveSession:
 
         Args:
             limits_s: by the number of the job; what runs longer is given up.
-            is_done: whether a job is.
         """
         began, interval = time.monotonic(), _LEAST_INTERVAL_S
         while waiting := [i for i in limits_s if not is_done(i) and not self._is_ended(i)]:

@@ -54,11 +54,7 @@ class RailEvent:
 def rail_events(
     node: NodeSamples, tracks: Sequence[RailTrack], rails: int, together: bool
 ) -> Iterator[RailEvent]:
-    """Yield what happened on the rails of a node.
-
-    Args:
-        together: whether the ranks used all rails at the same time.
-    """
+    """Yield what happened on the rails of a node."""
     for rail in range(rails):
         yield from lost_links(node, rail)
         yield from pause_storms(node.slow, rail)

@@ -36,7 +36,6 @@ class RailTrack:
 
     Args:
         every_s: seconds from one row to the next, as intended.
-        ends_s: when each row ends.
         moved: GB in each row.
         sent: GB/s in each row.
     """

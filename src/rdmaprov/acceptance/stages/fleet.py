@@ -83,12 +83,7 @@ def collect_evidence(
     keep: Keep,
     history: Path,
 ) -> None:
-    """Add what the run of all nodes showed to the result.
-
-    Args:
-        before: the rails' counters before the run, by node.
-        history: the file with what the fleet has reached before.
-    """
+    """Add what the run of all nodes showed to the result."""
     assert result.ran is not None  # noqa: S101 - it has just run
     ran = result.ran
     result.findings += blame.findings(ran, rail_map.site_map(site.nodes, site.facts))

@@ -58,8 +58,6 @@ class MeasuredGpu:
     """What one GPU did.
 
     Args:
-        number: in its node.
-        event: as its rank reported it.
         on_gpu: whether it is a GPU; else a CPU, judged by the time that its process had one.
     """
 
@@ -119,7 +117,6 @@ class GpuRate:
     """A rate by which GPUs are compared.
 
     Args:
-        kind: of its finding.
         value: of a GPU; 0 where it has none.
         least: the share of its peers' below which it is bad.
         same_place: compare those at the same place of their nodes: links differ by place.
@@ -175,11 +172,7 @@ def run_gpu(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageRe
 
 
 def judge(report: StageReport, runs: Sequence[JobRun]) -> None:
-    """Add what is wrong with GPUs, and what was measured of each.
-
-    Args:
-        runs: of each node by itself.
-    """
+    """Add what is wrong with GPUs, and what was measured of each."""
     gpus, silent = [], []
     for ran in runs:
         own = list(_measured(ran))

@@ -140,11 +140,7 @@ _REMEDY = {
 
 
 def findings(fleet: FleetSamples, steady: bool = False) -> list[Finding]:
-    """Return what is wrong with rails, with times.
-
-    Args:
-        steady: whether the ranks did the same all the time, as in a soak.
-    """
+    """Return what is wrong with rails, with times."""
     lost = [(node, each) for node in fleet.nodes for each in node.events if each.kind == "link"]
     found = list(_common_losses(fleet, lost))
     known = {(name, finding.rail) for finding in found for name in finding.nodes}
@@ -230,11 +226,7 @@ def fleet_median(node: NodeDigest) -> list[float]:
 
 
 def notes(fleet: FleetSamples, hung: bool = False) -> Iterator[str]:
-    """Yield what is no fault by itself.
-
-    Args:
-        hung: whether the run ended because nothing moved any more.
-    """
+    """Yield what is no fault by itself."""
     if fleet.missing:
         names, why = sorted(fleet.missing), next(iter(fleet.missing.values()))
         yield f"no counters over time of {some(names, _MOST_NAMED)}: {why}"

@@ -65,11 +65,7 @@ class PathReport:
 def run_paths(
     nodes: Sequence[Node], measurer: PathMeasurer, options: PathOptions | None = None
 ) -> PathReport:
-    """Return what tests of single paths show, with what is at fault located.
-
-    Args:
-        nodes: two or more that take part, as the site has them.
-    """
+    """Return what tests of single paths show, with what is at fault located."""
     asked = options or PathOptions()
     plan = plan_paths(nodes, asked)
     if asked.is_software:

@@ -31,11 +31,7 @@ _ALGORITHM = "ring"
 
 @dataclass
 class _Measured:
-    """The sizes of one plane's sets.
-
-    Attributes:
-        rows: of each measurement, by set and size.
-    """
+    """The sizes of one plane's sets."""
 
     rows: dict[Group, list[Mapping[int, SweepRow]]] = field(default_factory=dict)
 
@@ -54,11 +50,7 @@ class _Measured:
 
 
 def run_scaling(site: GateSite, runner: JobRunner, intra_node_gb_s: float) -> StageReport:
-    """Return what the stage shows; once more without the nodes that failed, if two are left.
-
-    Args:
-        intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
-    """
+    """Return what the stage shows; once more without the nodes that failed, if two are left."""
     first = ScalingStage(site, runner, intra_node_gb_s).run()
     left = site.without(first.left_out)
     if not first.left_out or len(left.nodes) < 2:
@@ -71,11 +63,7 @@ def run_scaling(site: GateSite, runner: JobRunner, intra_node_gb_s: float) -> St
 
 @dataclass
 class ScalingStage:
-    """Measures the curves of a site.
-
-    Args:
-        intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
-    """
+    """Measures the curves of a site."""
 
     site: GateSite
     runner: JobRunner

@@ -36,11 +36,7 @@ def compare(
     options: Options,
     on_stage: Callable[[str], None],
 ) -> None:
-    """Run all nodes without SHARP where they ran well with it; note what it gains.
-
-    Args:
-        result: with the run of all nodes; gets a note.
-    """
+    """Run all nodes without SHARP where they ran well with it; note what it gains."""
     ran = result.ran
     if ran is None or not ran.good or not result.used_sharp:
         return

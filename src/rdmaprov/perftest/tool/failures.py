@@ -52,11 +52,7 @@ _GPU_WORDS = re.compile(r"initializing CUDA|Use ROCm memory|Using ROCm Device|GP
 
 
 def cause(text: str) -> tuple[str, str]:
-    """Return the word for what perftest says, and the line that says it; empty if it says nothing.
-
-    Args:
-        text: standard output and standard error of one perftest.
-    """
+    """Return the word for what perftest says, and the line that says it; empty without one."""
     for word, pattern in _PATTERNS:
         for line in text.splitlines():
             if pattern.search(line):

@@ -51,13 +51,7 @@ class Abilities:
 
 
 def read_abilities(version: str, help_text: str, *, uses_dmabuf: bool = False) -> Abilities:
-    """Return what a perftest can do.
-
-    Args:
-        version: what `--version` printed.
-        help_text: what `--help` printed.
-        uses_dmabuf: as Abilities has it.
-    """
+    """Return what a perftest can do."""
     found = _VERSION.search(version)
     options = frozenset(_OPTION.findall(help_text))
     return Abilities(found[1] if found else "", options, uses_dmabuf)
