@@ -73,6 +73,7 @@ class FlightDump:
         operations: in the order in which they were called; without sends and receives.
         last: the last number that it called, by group.
         transfers: sends and receives that have not ended, with where they were called.
+        strays: how many operations are of groups whose ranks are unknown.
     """
 
     file: str
@@ -82,6 +83,7 @@ class FlightDump:
     last: Mapping[Group, int]
     newest_ns: int
     transfers: tuple[str, ...] = ()
+    strays: int = 0
 
     def open_in(self, group: Group) -> Operation | None:
         """Return the first operation of a group that has not ended."""
@@ -133,6 +135,10 @@ def judge(dumps: Sequence[FlightDump], *, is_overdue: bool = False) -> Shown:
         for found in _waiting(group, name, known, is_overdue)
     ]
     missing = sorted({rank for _, ranks in groups for rank in ranks} - known.keys())
+    for dump in dumps:
+        if dump.strays:
+            text = f"flight recorder: {dump.strays} operations are of groups that it does not list"
+            findings.append(unread(dump.file, text, "pass the ranks' logs too"))
     unnamed = [dump.file for dump in dumps if dump.rank is None]
     for file in unnamed:
         text = "flight recorder: the name of its file does not end with its rank"
@@ -258,8 +264,8 @@ def _dump(name: str, document: Mapping[str, Any]) -> FlightDump:
         raise UnsafePickleError("its entries or pg_config are of another form")
     if len(entries) > _MOST_ENTRIES:
         raise UnsafePickleError(f"it has more than {_MOST_ENTRIES:,} entries")
-    by_name = dict(_groups(config))
     plain = [each for each in entries if isinstance(each, dict)]
+    by_name = dict(_groups(_named(config, plain)))
     operations = tuple(found for each in plain if (found := _operation(each, by_name)))
     last: dict[Group, int] = {}
     for each in operations:
@@ -282,6 +288,7 @@ def _dump(name: str, document: Mapping[str, Any]) -> FlightDump:
         last,
         max(times, default=0),
         tuple(map(_transfer, transfers)),
+        sum(_owner(each) not in by_name for each in plain),
     )
 
 
@@ -297,6 +304,18 @@ def _has_ended(entry: Mapping[str, Any]) -> bool:
 
 
 _TIMES = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
+
+
+def _named(
+    config: Mapping[object, object], entries: Sequence[Mapping[str, Any]]
+) -> Mapping[object, object]:
+    """Return the groups; gloo's only one has no name there (torch 2.13), and its operations do."""
+    own = config.get("")
+    owners = {tuple(map(str, each["process_group"][:2])) for each in entries if _owner(each)}
+    if len(config) > 1 or not isinstance(own, dict) or len(owners) != 1:
+        return config
+    name, *desc = owners.pop()
+    return {name: {**own, "name": name, "desc": "".join(desc)}}
 
 
 def _groups(config: Mapping[object, object]) -> Iterator[tuple[str, tuple[Group, str]]]:

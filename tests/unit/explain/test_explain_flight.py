@@ -105,6 +105,20 @@ def test_sizes_of_an_uneven_all_gather_may_differ():
     assert explain([mine], [mine], [other]).code == ExitCode.OK
 
 
+def test_group_of_gloo_is_known_by_its_operations():
+    """ProcessGroupGloo records a group's ranks before its name is known (torch 2.13)."""
+    shown = explain(WAITS, WAITS, DONE, groups={"": "[0, 1, 2]"})
+    assert "rank 2 did not join operation 2" in shown.findings[0].what
+    assert explain(DONE, DONE, DONE, groups={"": "[0, 1, 2]"}).code == ExitCode.OK
+
+
+def test_operations_of_groups_that_are_not_listed_are_unknown():
+    every = [*DONE, call(["7"], 1)]
+    for groups in ({"0": "[0, 1, 2]"}, {"": "[0, 1, 2]"}):
+        shown = explain(every, every, every, groups=groups)
+        assert (shown.code, len(shown.findings)) == (ExitCode.UNKNOWN, 3)
+
+
 def test_file_whose_name_has_no_rank_is_unknown():
     text = json.dumps({"pg_config": {"0": {"ranks": "[0]"}}, "entries": DONE}).encode()
     assert explain_texts([GivenText("dump", text)])[0].code == ExitCode.UNKNOWN
