@@ -45,6 +45,16 @@ GETS_WRONG = """\
         return done
     dist.all_reduce = all_reduce
 """
+# More than any address space has: by itself, so that ranks that share the GPU keep their memory.
+TAKES_ALL_MEMORY = """\
+    import torch
+    def all_reduce(given, **more):
+        calls.append(1)
+        if len(calls) == 4:
+            torch.empty(1 << 50, dtype=torch.uint8, device=given.device)
+        return reduce(given, **more)
+    dist.all_reduce = all_reduce
+"""
 
 
 @cache

@@ -2,24 +2,56 @@
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 from tests.gpu import ranks as made
-from tests.gpu.ranks import PLANE, task
+from tests.gpu.ranks import PLANE, SHARED_GPU, python_with_torch, task
 
+from rdmaprov import cli
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.at_fault import wrong_sums
 from rdmaprov.acceptance.evidence import measure
 from rdmaprov.acceptance.ranks.plan import DTYPES
 from rdmaprov.bandwidth.ceiling import ALGORITHMS
+from rdmaprov.exit_codes import ExitCode
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.ras import parse_report
 from rdmaprov.nccl_log.tuning import taken_algorithm
+from rdmaprov.node.gpus import read_gpus
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 # A few elements, a number that not all counts of ranks divide, and several buffers of NCCL.
 SIZES = {"nccl": (8, 40_000, 16 << 20), "gloo": (8, 40_000, 1 << 20)}
+# Of two bytes each, more values than 32 bits count; two buffers on each of two ranks, and NCCL's.
+LARGE, NEEDED_GIB = {"nccl": 8 << 30, "gloo": 8 << 20}, 36
+# The last all-reduce is that of one rank alone. The same dumps are of either backend.
+APART = """
+import os, sys, time
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+backend, rank, directory = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+store = dist.FileStore(directory + "/store", 2)
+dist.init_process_group(backend, store=store, rank=rank, world_size=2)
+device = "cuda" if backend == "nccl" else "cpu"
+given = torch.ones(1000, device=device)
+dist.all_reduce(given)
+given.sum().item()
+if rank == 0:
+    dist.all_reduce(given[:500], async_op=True)  # HERE
+time.sleep(5)
+dump = getattr(c10d, "_dump_nccl_trace" if backend == "nccl" else "_dump_fr_trace", None)
+if dump is not None:
+    with open(f"{directory}/trace_{rank}", "wb") as file:
+        file.write(dump())
+ended = dist.FileStore(directory + "/ended", 2)
+ended.add(str(rank), 1)
+ended.wait(["0", "1"], timedelta(seconds=60))
+os._exit(0)
+"""
 # Long enough that a signal meets the ranks within their collectives.
 LONG_S = 60.0
 
@@ -48,6 +80,19 @@ def test_values_are_exact_for_each_collective_and_type(ranks, count):
     assert (row.bytes, len(row.ranks)) == (max(wanted), count)
 
 
+def test_values_beyond_32_bits_are_exact(ranks):
+    size = LARGE[ranks.backend]
+    if ranks.backend == "nccl" and int(read_gpus()["gpus"][0]["free_mib"]) < NEEDED_GIB << 10:
+        pytest.skip(f"needs {NEEDED_GIB} GiB of GPU memory")
+    ran, _ = ranks.run(2, task(0, 2, sizes=(size,), dtypes=("bfloat16",), repeat=(1, 1, 0.0)))
+    assert blame.findings(ran) == []
+    assert ran.events_of("wrong") == []
+    assert sorted((e["rank"], e["bytes"]) for e in ran.events_of("checked")) == [
+        (0, size),
+        (1, size),
+    ]
+
+
 def test_a_rank_that_gives_wrong_data_is_named(ranks):
     ranks.corrupt(1, made.SENDS_WRONG)
     ran, _ = ranks.run(3, task(0, 3, sizes=SIZES[ranks.backend], dtypes=("float32",)))
@@ -62,6 +107,21 @@ def test_a_rank_that_gets_wrong_results_is_named(ranks):
     (found,) = wrong_sums.findings(ran)
     assert (found.node, found.level, found.proven) == ("n2", "rank", True)
     assert "rank 2 gets wrong results, 2 others get right ones" in found.what
+
+
+def test_a_rank_out_of_memory_is_named_and_no_other(ranks, tmp_path, capsys):
+    ranks.corrupt(1, made.TAKES_ALL_MEMORY)
+    ran, _ = ranks.run(3, task(0, 3, sizes=SIZES[ranks.backend], dtypes=("float32",)))
+    (found,) = blame.findings(ran)
+    assert (found.node, found.level, found.part, found.proven) == ("n1", "rank", "rank 1", True)
+    assert "allocate" in found.what
+    if ranks.backend == "nccl":
+        assert found.values == {"cause": "oom"}
+        log, source = tmp_path / "log", "import torch; torch.empty(1 << 50, device='cuda')"
+        with log.open("w") as file:
+            subprocess.run([python_with_torch(), "-c", source], stderr=file, check=False)
+        assert cli.run(["explain", str(log)]) == ExitCode.FAILED
+        assert "the GPU is out of memory" in capsys.readouterr().out
 
 
 class Signal:
@@ -121,3 +181,25 @@ def test_nccls_logs_name_the_algorithm_and_the_transport(ranks):
     assert logs.matrix.unreadable[0] == 0, logs.matrix.unreadable
     kept = Path(made.logs_directory() / ranks.test)
     assert {path.name.split(".")[1] for path in kept.iterdir()} >= {"nccl", "err", "jsonl"}
+
+
+def test_the_flight_recorder_names_operation_rank_and_line(backend, tmp_path, capsys):
+    program = tmp_path / "apart.py"
+    program.write_text(APART)
+    line = 1 + APART[: APART.index("# HERE")].count("\n")
+    recorded = {"TORCH_NCCL_TRACE_BUFFER_SIZE": "100", "TORCH_FR_BUFFER_SIZE": "100"}
+    own = {**os.environ, **recorded, **(SHARED_GPU if backend == "nccl" else {})}
+    argv = [python_with_torch(), str(program), backend]
+    both = [
+        subprocess.Popen([*argv, str(rank), str(tmp_path)], env={**own, "NCCL_HOSTID": f"n{rank}"})
+        for rank in (0, 1)
+    ]
+    assert [each.wait(timeout=200) for each in both] == [0, 0]
+    dumps = [str(tmp_path / f"trace_{rank}") for rank in (0, 1)]
+    if backend == "gloo" and not Path(dumps[0]).exists():
+        pytest.skip("this torch records no operations of gloo")
+    code = cli.run(["explain", *dumps])
+    said = capsys.readouterr().out
+    assert code == ExitCode.UNKNOWN, said  # by the dumps alone, it is not overdue
+    assert "rank 1 did not join operation 2 (all_reduce of 500 Float)" in said
+    assert f"rank 0 in operation 2 (all_reduce of 500 Float) at apart.py:{line}" in said
