@@ -81,7 +81,6 @@ READERS = ("discover", "validate")
 CONNECTING = {
     "discover": ["discover", "site"],
     "validate": ["validate", "site", "test_mine.py"],
-    "validate-workers": ["validate", "site", "test_mine.py", "-n", "2"],
     "accept": ["accept", "site", "--ignore-validate"],
     "tune": ["tune", "site"],
     "subnet": ["subnet", "ib"],

@@ -97,7 +97,6 @@ def test_each_test_runs_for_what_it_asks_for_node_by_node(suite, site):
         (["-k", "rail1"], 6),
         (["-m", "links"], 0),
         (["--hosts=local://?node=n2"], 9),
-        (["-n", "2"], 17),
     ],
 )
 def test_selection(suite, site, options, count):
@@ -127,10 +126,9 @@ def test_selection_that_names_no_node_is_a_usage_error(suite, site, options, say
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_wrong_site_is_one_line(suite, site, more):
+def test_wrong_site_is_one_line(suite, site):
     (site / "group_vars/all.yml").write_text("---\nfabric_kind: roce\nfabric_mtu_byte: 9000\n")
-    done = run(suite(), site, *more)
+    done = run(suite(), site)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert f"Run: rdmaprov check {site}" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -180,10 +178,9 @@ def outcomes(junit):
     }
 
 
-@pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_what_is_no_assertion_is_an_error(suite, site, tmp_path, more):
+def test_what_is_no_assertion_is_an_error(suite, site, tmp_path):
     junit = tmp_path / "junit.xml"
-    done = run(suite(FAILS), site, f"--junitxml={junit}", *more)
+    done = run(suite(FAILS), site, f"--junitxml={junit}")
     assert outcomes(junit) == {
         "test_wrong[n2]": "failure",
         "test_untold[n2]": "error",
@@ -306,8 +303,7 @@ def test_live(host, node):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_each_node_costs_one_connection(suite, tmp_path, more):
+def test_each_node_costs_one_connection(suite, tmp_path):
     log = tmp_path / "connections"
     counted = f"sh -c 'echo x >>{log}; exec {sys.executable} \"$@\"' --"
     nodes = {f"n{i}": {"unit": i, "ansible_connection": "local"} for i in range(1, 5)}
@@ -317,6 +313,6 @@ def test_each_node_costs_one_connection(suite, tmp_path, more):
         f"def test_{i}(host):\n    assert host.run('echo {i}').stdout == '{i}\\n'\n"
         for i in range(9)
     )
-    done = run(suite(text), sites.write(tmp_path / "site", files), *more)
+    done = run(suite(text), sites.write(tmp_path / "site", files))
     assert "36 passed" in done.stdout, done.stdout
     assert log.read_text().count("x") == 4
