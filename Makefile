@@ -155,10 +155,15 @@ test-hours: test-tools
 matrix: venv
 	$(BIN)/python -m tools.matrix $(addprefix --pair=,$(PAIRS)) -- $(BESIDE) -m "not ($(WITHOUT_LABS))" $(UNIT)
 
+# Ranks side by side, as each test mostly waits, where each can have a network of its own.
+NETWORKS = $(shell unshare --net true 2> /dev/null && echo --numprocesses 3)
+
 # Asked for by name, so a machine without a GPU fails, before anything is made. What ranks write is
 # kept in runs/gpu, or where RDMAPROV_GPU_LOGS says.
 gpu: gpu-there venv $(if $(RDMAPROV_TORCH_PYTHON),,$(TORCH)/.made)
-	RDMAPROV_TORCH_PYTHON=$(or $(RDMAPROV_TORCH_PYTHON),$(CURDIR)/$(TORCH)/bin/python) $(BIN)/pytest -v -m gpu tests/gpu
+	RDMAPROV_TORCH_PYTHON=$(or $(RDMAPROV_TORCH_PYTHON),$(CURDIR)/$(TORCH)/bin/python) sh -c '\
+	$(BIN)/pytest -v -m gpu $(NETWORKS) tests/gpu --ignore tests/gpu/test_device.py; ranks=$$?; \
+	$(BIN)/pytest -v -m gpu tests/gpu/test_device.py && exit $$ranks'
 
 gpu-there:
 	@$(PYTHON) tests/gpu/machine.py

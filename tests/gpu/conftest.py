@@ -1,5 +1,6 @@
 """Ranks of each backend: NCCL's need a GPU and are run by `make gpu`, gloo's need torch alone."""
 
+import ctypes
 import os
 import re
 
@@ -9,6 +10,16 @@ from tests.gpu.ranks import PYTHON, Ranks, python_with_torch
 from tests.namespaces.nodes import lab_torch_disk, run
 
 from rdmaprov.lab.build import TORCH_DIRECTORY
+
+
+NEW_NETWORK = 0x40000000  # CLONE_NEWNET of linux/sched.h
+
+
+def pytest_configure(config):
+    """Give each worker of `make gpu` a network of its own: ranks and RAS have fixed ports."""
+    if hasattr(config, "workerinput") and config.getoption("markexpr") == "gpu":
+        assert ctypes.CDLL(None, use_errno=True).unshare(NEW_NETWORK) == 0, "no network namespace"
+        run("ip", "link", "set", "lo", "up")
 
 
 @pytest.fixture(scope="session", autouse=True)
