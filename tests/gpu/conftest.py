@@ -11,7 +11,6 @@ from tests.namespaces.nodes import lab_torch_disk, run
 
 from rdmaprov.lab.build import TORCH_DIRECTORY
 
-
 NEW_NETWORK = 0x40000000  # CLONE_NEWNET of linux/sched.h
 
 
