@@ -74,7 +74,7 @@ def test_archive_has_what_ansible_needs_and_nothing_else(built):
     assert tops == {
         *("MANIFEST.json", "FILES.json", "README.md", "LICENSE", "CHANGELOG.md"),
         "SECURITY.md",
-        *("docs", "meta", "playbooks", "plugins", "roles"),
+        *("changelogs", "docs", "meta", "playbooks", "plugins", "roles"),
     }
 
 

@@ -35,12 +35,7 @@ _HEAD = (
     "pausing for",
     "no link for",
 )
-_STATE_WORDS = {
-    "congested": "receives marked packets",
-    "paused": "paused by its switch",
-    "pausing": "pauses its switch",
-    "down": "no link",
-}
+_STATES_OF_RAILS = ("congested", "paused", "pausing", "down")
 
 
 def view(data: Mapping[str, Any]) -> View:
@@ -99,7 +94,7 @@ def _cell(found: list[tuple[Tone, str]]) -> Cell:
 def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
     """Yield what the rails were in, if any was in a bad state: the longest first."""
     rails = [
-        (sum(rail["states_s"].get(state, 0) for state in _STATE_WORDS), name, number, rail)
+        (sum(rail["states_s"].get(state, 0) for state in _STATES_OF_RAILS), name, number, rail)
         for name, node in data["nodes"].items()
         for number, rail in enumerate(node["rails"])
     ]
@@ -122,7 +117,7 @@ def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
 
 
 def _row(name: str, number: int, rail: Mapping[str, Any]) -> tuple[str, ...]:
-    seconds = (rail["states_s"].get(state, 0) for state in _STATE_WORDS)
+    seconds = (rail["states_s"].get(state, 0) for state in _STATES_OF_RAILS)
     return (
         name,
         str(number),
