@@ -139,7 +139,7 @@ def test_what_was_cut_is_continued(node: Node):
     back = next(each for each in kept if each["path"] == f"/etc/{FILE}")
     (node.etc / FILE).write_bytes((index.parent / back["content"]).read_bytes())
     _, mode, *owner = before[str(node.etc / FILE)]
-    os.chmod(node.etc / FILE, mode)
+    (node.etc / FILE).chmod(mode)
     os.chown(node.etc / FILE, *owner)
     code, said = node.revert(run)
     assert node.tree() == before, said
