@@ -179,7 +179,7 @@ class _Reading:
         else:
             program = printable(groups.get("program", "").strip(" '`<>")[:64])
             pid = int(groups.get("pid", "")[:10] or 0)
-            gbps = float(groups.get("gbps", "").rstrip(".") or 0)
+            gbps = float(groups.get("gbps") or 0)
             self.live[key] = LogEvent(meaning, device, via, when, when, pid, program, gbps=gbps)
 
     def _end(self, kinds: tuple[str, ...], device: str) -> None:

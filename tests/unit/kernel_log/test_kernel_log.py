@@ -17,6 +17,16 @@ LOST = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1582259, name=nvc:[driver], GPU has 
 BOOT = "[    0.000000] Linux version 6.8.0-60-generic\n"
 
 
+SLOT = "mlx5_core 0000:43:00.0: {} Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link"
+
+
+@pytest.mark.parametrize(
+    ("number", "read"), [("63.008", [63.008]), ("6.3.0", []), ("9" * 400, []), (".", []), ("", [])]
+)
+def test_rate_of_a_slot_is_a_number_or_no_event(number, read):
+    assert [each.gbps for each in parse_log(SLOT.format(number)).events] == read
+
+
 def published(name):
     rows = (FIXTURES / f"kernel_log/{name}.txt").read_text().splitlines()
     return [row.split("\t", 3) for row in rows if row[0] not in "#="]
