@@ -8,7 +8,6 @@ from testinfra.host import Host
 from rdmaprov.facts import CouldNotTell, devices, gpu, rails
 from rdmaprov.facts.text import END, whole
 from rdmaprov.inventory import Node
-from rdmaprov.kernel_log.catalogue import HANDS, UNKNOWN
 from rdmaprov.kernel_log.reader import MATTERS, parse_log
 from rdmaprov.validate.verdict import Setting, not_applicable, settle
 
@@ -41,13 +40,13 @@ def _require(host: Host, node: Node, kind: str) -> None:
         not_applicable(f"not verified: {done.stderr.strip().splitlines()[-1]}")
     log = parse_log(text)
     lines: dict[bool, list[str]] = {True: [], False: []}
-    events = [e for e in log.asking(*HANDS, UNKNOWN) if e.meaning.finding == kind]
+    events = [each for each in log.judged() if each[0].meaning.finding == kind]
     names, repaired = _parts(host, node) if events else ({}, set())
-    for each in events:
+    for each, proven in events:
         if not (each.meaning.is_linked and each.device in repaired):
             part, name = names.get(each.device, each.device), "error that the kernel reports"
             line = Setting(node, part, name, "", _WHERE, look=each.remedy).text(each.phrase, "none")
-            lines[each.meaning.action != UNKNOWN].append(line)
+            lines[proven].append(line)
     settle(lines[True], lines[False])
     if log.lacks or _CUT in text:
         not_applicable(f"not verified: {log.lacks or 'the middle of the log was not read'}")

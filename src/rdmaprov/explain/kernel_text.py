@@ -2,7 +2,7 @@
 
 from rdmaprov.explain.model import GivenText, Shown
 from rdmaprov.finding.finding import Finding
-from rdmaprov.kernel_log.catalogue import HANDS, IGNORE, UNKNOWN
+from rdmaprov.kernel_log.catalogue import IGNORE
 from rdmaprov.kernel_log.reader import parse_log
 from rdmaprov.words import quantity
 
@@ -23,8 +23,7 @@ def read(given: GivenText) -> Shown:
         says.append(f"{quantity(len(log.history), 'event')} before a boot, a reset or a recovery")
     findings = [
         Finding(each.meaning.finding, each.phrase, each.remedy, part=each.device, proven=proven)
-        for proven, actions in ((True, HANDS), (False, (UNKNOWN,)))
-        for each in log.asking(*actions)
+        for each, proven in log.judged()
     ]
     findings += [
         Finding("link.pcie", each.phrase, _SLOT, part=each.device, proven=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rdmaprov.boundary import fields, list_of, message
 from rdmaprov.finding.finding import Finding
-from rdmaprov.kernel_log.catalogue import HANDS, IGNORE, UNKNOWN
+from rdmaprov.kernel_log.catalogue import IGNORE
 from rdmaprov.kernel_log.reader import MATTERS, LogEvent, parse_log
 
 _MOST_LINES = 2000
@@ -24,11 +24,7 @@ def judge_lines(
     What stood in the log before is a matter of `validate`.
     """
     log = parse_log("\n".join(lines))
-    found = [
-        _finding(node, each, places, proven)
-        for proven, actions in ((True, HANDS), (False, (UNKNOWN,)))
-        for each in log.asking(*actions)
-    ]
+    found = [_finding(node, each, places, proven) for each, proven in log.judged()]
     return found, [each.phrase for each in (*log.asking(IGNORE), *log.history)]
 
 

@@ -101,6 +101,11 @@ class KernelLog:
         """Return the live events that ask for one of some actions."""
         return [event for event in self.events if event.meaning.action in actions]
 
+    def judged(self) -> list[tuple[LogEvent, bool]]:
+        """Return live events that need a hand, then unknown ones; whether each is proven."""
+        wrong = [(event, True) for event in self.asking(*catalogue.HANDS)]
+        return wrong + [(event, False) for event in self.asking(UNKNOWN)]
+
 
 def parse_log(text: str) -> KernelLog:
     """Return what a text of the kernel's log tells; it may be a stranger's, and of any size."""
