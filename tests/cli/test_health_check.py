@@ -1,6 +1,7 @@
 """The health check that accept leaves, as Slurm runs it: a real Slurm of two nodes."""
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -55,8 +56,10 @@ def slurm(left, tmp_path_factory):
     recipe = recipe.replace(f"/{HEALTH}", str(wrapper)).replace("=300", "=1")
     with running_cluster(NAMES, recipe) as cluster:
         conf = cluster.environment["SLURM_CONF"]  # the test's is not in its usual place
+        # Each check holds the lock to its end, so that none is under way while nodes are replaced.
+        held = f"exec 9>>{place}/lock\nflock --shared 9\n[ ! -e {place}/hold ] || exit 0"
         program = f'exec {left}/{HEALTH} "{place}/$SLURMD_NODENAME"'
-        wrapper.write_text(f"#!/bin/sh\nexport SLURM_CONF={conf}\n{program}\n")
+        wrapper.write_text(f"#!/bin/sh\nexport SLURM_CONF={conf}\n{held}\n{program}\n")
         wrapper.chmod(0o755)
         yield cluster, place
 
@@ -66,14 +69,14 @@ def nodes(slurm, left):
     """Return the cluster and the directory of each node; all are valid and idle."""
     cluster, place = slurm
     roots = [place / name for name in NAMES]
-    for root in roots:  # a check that is under way would drain the node of half a directory
-        new, old = root.with_suffix(".new"), root.with_suffix(".old")
-        shutil.copytree(left, new)
-        if root.exists():
-            root.rename(old)
-        new.rename(root)
-        shutil.rmtree(old, ignore_errors=True)
-    cluster.ask("scontrol", "update", f"nodename={','.join(NAMES)}", "state=resume")
+    (place / "hold").touch()
+    with (place / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a check of the test before would drain a node after all
+        for root in roots:
+            shutil.rmtree(root, ignore_errors=True)
+            shutil.copytree(left, root)
+        cluster.ask("scontrol", "update", f"nodename={','.join(NAMES)}", "state=resume")
+    (place / "hold").unlink()
     cluster.ask("scontrol", "reconfigure")  # a node that was resumed is asked at once
     assert until(lambda: reasons(cluster) == sorted(map(idle, NAMES))), reasons(cluster)
     assert all(until(partial(checked, root, 0)) for root in roots)
