@@ -44,6 +44,7 @@ def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
             setting.require(boot.mtu_bytes, wanted)
         elif (boot.mtu_bytes or 0) < wanted:
             setting.reject(boot.mtu_bytes, f"at least {wanted}, as {netdev} is a VLAN on it")
+        link_files.require_name(files, name)
 
 
 def test_rdma_mtu_running(host: Host, node: Node, rail: Rail) -> None:

@@ -93,7 +93,7 @@ def test_files_are_taken_back_if_netplan_fails_after_all(lab, fabric):
     assert not fabric.changes({})
 
 
-def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric):
+def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric, tmp_path):
     """It has another name there, and an MTU that the role fabric does not set."""
     netdev = lab.netdev(NODE, 0)
     mac = lab.run(NODE, f"cat /sys/class/net/{netdev}/address").strip()
@@ -110,6 +110,13 @@ def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric):
     assert settled(lab) == ["198.18.0.1/24", "198.18.1.1/24"]
     assert lab.run(NODE, f"cat /sys/class/net/{netdev}/mtu") == "4200\n"
     assert not fabric.changes({})
+    # Without a name there, udev would leave it the kernel's as soon as it has an MTU.
+    lab.run(NODE, f"sed -i '/set-name\\|mtu/d' {ADMINS}")
+    mtu = Play(lab, tmp_path / "mtu", "mtu", NODE)
+    assert mtu.changes({})
+    lab.must("reboot", NODE)
+    assert lab.run(NODE, f"cat /sys/class/net/{netdev}/mtu") == "4200\n"
+    assert not mtu.changes({})
 
 
 MANAGEMENT = "enp0s2"  # QEMU's own server gives it an address

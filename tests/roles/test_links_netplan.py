@@ -195,6 +195,19 @@ def test_definitions_are_read_with_their_match():
     assert list(found) == ["eno1", "rail0", "rail2", "anyens", "bond0", "bond0.100"]
 
 
+@pytest.mark.parametrize(
+    ("netdev", "is_named"), [("ens1", True), ("ens2", False), ("eno1", True), ("ens3", True)]
+)
+def test_mtu_leaves_a_device_its_name(node: FakeMachine, netdev: str, is_named: bool):
+    """ens2 is found by its MAC address alone: an MTU would leave it the kernel's name."""
+    device(node, netdev, mac=f"aa:bb:cc:dd:ee:0{netdev[3:] if netdev != 'eno1' else 7}")
+    plan = Plan(node)
+    Links(node, "netplan").of(netdev).mtu(plan, Rail(0, netdev, "mlx5_0", "", "", ""), 4200)
+    (step,) = [each for each in plan.diffs() if "91-rdmaprov" in each["after_header"]]
+    assert "      mtu: 4200\n" in step["after"]
+    assert (f'      set-name: "{netdev}"\n' in step["after"]) is not is_named
+
+
 def test_definition_for_other_drivers_or_addresses_is_for_no_rail():
     """`netplan get` shows one driver as a value and several as a list."""
     several = '        driver:\n        - "ixgbe"\n        - "mlx5*"\n'

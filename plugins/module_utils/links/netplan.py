@@ -92,9 +92,15 @@ class Netplan(LinkManager):
         self.plan_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
 
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
-        """Have the rail's network device get its MTU at boot."""
+        """Have the rail's network device get its MTU at boot, and keep its name.
+
+        With an MTU, netplan writes udev a file for the device, which hides the distribution's
+        policy of names; where it is found by its MAC address, the kernel's name would stay.
+        """
         path = f"{DIRECTORY}/91-rdmaprov-mtu-{rail.netdev}.yaml"
         lines = [*self._head(rail.netdev), f"      mtu: {mtu_bytes}"]
+        if self._is_unnamed(rail.netdev):
+            lines.append(f'      set-name: "{rail.netdev}"')
         self.plan_mtu(plan, rail, mtu_bytes, path, lines)
 
     def interrupted(self, netdevs: list[str]) -> list[str]:
@@ -260,19 +266,31 @@ class Netplan(LinkManager):
                 else:
                     self.machine.remove(path)
 
+    def _is_unnamed(self, netdev: str) -> bool:
+        alone, _ = self._theirs(netdev, "ethernets")
+        return bool(alone and alone[0].match.get("macaddress") and not alone[0].set_name)
+
+    def _theirs(self, netdev: str, section: str) -> tuple[list[Definition], list[Definition]]:
+        """Return the admin's definitions that are for a device alone, and all that may be for it.
+
+        Args:
+            section: empty for any.
+        """
+        mac = (self.machine.value(f"/sys/class/net/{netdev}/address") or "none").lower()
+        driver = os.path.basename(self.machine.real(f"/sys/class/net/{netdev}/device/driver"))
+        found = [each for each in self._definitions if section in ("", each.section)]
+        wide = [each for each in found if each.may_be_for(netdev, mac, driver)]
+        return [each for each in wide if each.is_for(netdev, mac, driver)], wide
+
     def _head(self, netdev: str) -> list[str]:
         """Return the lines that begin a file for a device: in the admin's section, by its name."""
-        mac = (self.machine.value(f"/sys/class/net/{netdev}/address") or "none").lower()
         uevent = self.machine.read(f"/sys/class/net/{netdev}/uevent") or ""
         kind = re.search(r"(?m)^DEVTYPE=(bond|vlan|bridge)$", uevent)
-        section = f"{kind[1]}s" if kind else ""
         # The devices below a bond or VLAN have its MAC address, too.
-        found = [each for each in self._definitions if not section or each.section == section]
-        driver = os.path.basename(self.machine.real(f"/sys/class/net/{netdev}/device/driver"))
-        theirs = [each for each in found if each.is_for(netdev, mac, driver)]
-        if theirs:
-            return _lines(theirs[0].section, theirs[0].name)
-        wide = [each for each in found if each.may_be_for(netdev, mac, driver)]
+        section = f"{kind[1]}s" if kind else ""
+        alone, wide = self._theirs(netdev, section)
+        if alone:
+            return _lines(alone[0].section, alone[0].name)
         if wide:
             raise Refused(
                 f"netplan's {wide[0].section}: {wide[0].name}: matches {netdev} and may match "

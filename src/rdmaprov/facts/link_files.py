@@ -96,6 +96,29 @@ def boot_settings(files: Files, netdev: str) -> Boot:
     return replace(found, files=tuple(dict.fromkeys(used)))
 
 
+def require_name(files: Files, netdev: str) -> None:
+    """Nothing, if udev names a device at the next boot, as far as its files can be matched.
+
+    The first .link file that is for a device hides the distribution's, which has the policy of
+    names; netplan writes one for an MTU [netplan src/networkd.c, write_link_file].
+
+    Raises:
+        CouldNotTell: the file gives no name, and the device has one that is not the kernel's.
+    """
+    ours = {path: text for path, (text, _) in written(files).items()}
+    own = boot_device.read(files, netdev)
+    try:
+        read, used = systemd_sections(Files({**files.texts, **ours}, files.reasons), netdev, "link")
+    except CouldNotTell:
+        return
+    keys = [keys for title, keys in read if title == "Link"]
+    named = [each.get("Name", []) + each.get("NamePolicy", []) for each in keys]
+    if used and not any(map(any, named)) and not re.fullmatch(r"(eth|ib)\d+", own.name):
+        why = "unless an initramfs names it, a boot leaves the name that the kernel gives"
+        remedy = f"Add set-name: {netdev} to netplan's definition, or NamePolicy= to the file"
+        raise CouldNotTell(f"{', '.join(used)}: gives {netdev} no name: {why}. {remedy}")
+
+
 def _settings(files: Files, netdev: str) -> Boot:
     said = [each(files, netdev) for each in (_networkd, _network_manager, _ifupdown, _wicked)]
     found = next((each for each in said if each), max(said, key=lambda each: bool(each.files)))
@@ -267,7 +290,8 @@ def written(files: Files) -> dict[str, tuple[str, tuple[str, ...]]]:
         else:
             texts = {f"{_UNITS}{name}.network": [*_unit("Name", entry), *_addressing(entry)]}
         if kind == "ethernet" and (entry.get("set-name") or entry.get("mtu")):
-            texts[f"{_UNITS}{name}.link"] = _unit("OriginalName", entry)
+            named = f"Name={entry.get('set-name') or ''}"
+            texts[f"{_UNITS}{name}.link"] = [*_unit("OriginalName", entry), named]
         found.update({path: ("\n".join(lines), tuple(used)) for path, lines in texts.items()})
     return found
 

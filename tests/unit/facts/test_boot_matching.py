@@ -23,7 +23,7 @@ from tests.validate.fake_node import FakeNode
 
 from rdmaprov.facts import link_files
 from rdmaprov.facts.errors import CouldNotTell
-from rdmaprov.facts.link_files import boot_settings
+from rdmaprov.facts.link_files import boot_settings, require_name
 from rdmaprov.facts.text import Files
 
 NET = "/sys/class/net/"
@@ -217,6 +217,46 @@ def test_netplans_first_definition_by_name_that_matches_counts(definition: str, 
         assert mtu({**ours, f"{CONF}/u.conf": "[keyfile]\nunmanaged-devices=*\n"}) == (
             9000 if is_for else None
         )
+
+
+DEFAULT = {f"{LIB}/99-default.link": "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep path\n"}
+BY_MAC = f"[Match]\nPermanentMACAddress={MAC}\n[Link]\nMTUBytes=9000\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "is_named"),
+    [
+        ({}, True),
+        ({"/etc/netplan/a.yaml": ethernet(f"{{match: {{macaddress: '{MAC}'}}}}", 9000)}, False),
+        ({"/etc/netplan/a.yaml": ethernet(f"{{match: {{macaddress: '{OTHER}'}}}}", 9000)}, True),
+        (
+            {
+                "/etc/netplan/a.yaml": ethernet(
+                    f"{{match: {{macaddress: '{MAC}'}}, set-name: ens1}}", 9000
+                )
+            },
+            True,
+        ),
+        ({"/etc/netplan/a.yaml": ethernet("{}", 9000, "ens1")}, True),
+        ({f"{ETC}/10-mtu.link": BY_MAC}, False),
+        ({f"{ETC}/10-mtu.link": BY_MAC + "NamePolicy=\n"}, False),
+        ({f"{ETC}/10-mtu.link": BY_MAC + "Name=ens1\n"}, True),
+        ({f"{ETC}/10-mtu.link.d/a.conf": "[Link]\nNamePolicy=kernel slot\n"}, True),
+    ],
+)
+def test_device_that_udev_would_leave_its_first_name_is_found(
+    files: dict[str, str], is_named: bool
+):
+    if f"{ETC}/10-mtu.link.d/a.conf" in files:
+        files = {**files, f"{ETC}/10-mtu.link": BY_MAC}
+    told = nullcontext() if is_named else pytest.raises(CouldNotTell, match="gives ens1 no name")
+    with told:
+        require_name(Files({**NODE, **DEFAULT, **files}, {}), "ens1")
+
+
+def test_kernels_own_name_cannot_be_lost():
+    named = {path.replace("ens1", "eth0"): text for path, text in NODE.items()}
+    require_name(Files({**named, **DEFAULT, f"{ETC}/10-mtu.link": BY_MAC}, {}), "eth0")
 
 
 def test_netplans_files_are_merged_by_name():
