@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -70,6 +71,14 @@ def test_only_the_newest_runs_count(here, keep):
     for seconds in (9000, 100, 100, 100, 100, 100):
         keep("tune", 4, seconds)
     assert said(here, "tune", 4) == (80, 125, 5)
+
+
+def test_reading_of_large_runs_ends(here, keep, monkeypatch):
+    clock = itertools.count(step=0.4)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    for seconds in (800, 400, 200, 100):
+        keep("tune", 4, seconds)
+    assert said(here, "tune", 4) == (80, 250, 2)
 
 
 def test_accept_takes_as_long_as_its_stages_and_the_soak(here, keep):
