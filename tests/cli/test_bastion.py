@@ -52,7 +52,7 @@ def test_nodes_that_are_dead_or_hang_are_named_and_no_other(tmp_path):
     assert "16 passed, 5 unreachable (n[017-021])" in said, said
 
 
-@pytest.mark.long
+@pytest.mark.hours
 @pytest.mark.parametrize(
     ("verb", "runs"), [(verb, 20 if verb in ("validate", "discover") else 5) for verb in VERBS]
 )

@@ -29,7 +29,7 @@ from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.service import POLL_S
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.hours,
     pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces"),
     pytest.mark.skipif(shutil.which("sshd", path="/usr/sbin") is None, reason="needs sshd"),
 ]
