@@ -14,8 +14,9 @@ from rdmaprov.scheduler.programs import SchedulerError, most_bytes
 
 _NAME = re.compile(r"NodeName=(\S+) ")
 _STATE = re.compile(r" State=([A-Z_]+[*~#!%$@^+A-Z_-]*)(?: |$)")
-# Behind it, newer versions have more. A reason is free text, its end is who set it and when.
-_REASON = re.compile(r" Reason=(.*?) \[[^\s@\[\]]+@\d{4}-\d\d-\d\dT[\d:]+\]")
+# Behind it, newer versions have more. A reason is free text, its end is who set it and when; the
+# name of a user of a directory can have an @ or a space.
+_REASON = re.compile(r" Reason=(.*?) \[[^\[\]]+@\d{4}-\d\d-\d\dT[\d:]+\]")
 _UNSIGNED = re.compile(r" Reason=(.*)$")
 # A job can have no node, such as one that only asks for a burst buffer.
 _JOB = re.compile(r"([0-9]+(?:_[0-9*\[\],%-]+)?(?:\+[0-9]+)?)\|(\S*)")

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from rdmaprov.acceptance.launchers import allocation
 from rdmaprov.cli import idle_nodes
@@ -226,6 +227,28 @@ def test_reason_that_imitates_fields_and_lines_changes_no_state():
     found = parse_nodes(SHOWN, NAMES)["n2"]
     assert found.word == "idle+drain"
     assert found.reason == "bad State=IDLE mainboard [x@y]"
+
+
+PUBLIC = {each["version"]: each for each in yaml.safe_load((FIXTURES / "public.yml").read_text())}
+
+
+@pytest.mark.parametrize("version", ["23.02", "23.11", "24.05", "24.11", "25.05", "25.11"])
+def test_published_answer_of_each_version_is_read(version):
+    expected, lines = PUBLIC[version]["expected"], PUBLIC[version]["text"]
+    assert f" Version={version}." in lines
+    (seen,) = parse_nodes(lines.replace("\n", " "), [lines.split()[0].split("=")[1]]).values()
+    assert {name: getattr(seen, name) for name in expected} == expected
+    assert seen.reason == ""
+
+
+@pytest.mark.parametrize("user", ["root", "4711", "jo@corp.example", "CORP\\jo", "CORP\\jo doe"])
+def test_reason_ends_before_who_set_it_and_what_newer_versions_add(user):
+    (seen,) = parse_nodes(
+        f"NodeName=n1 Arch=x86_64 State=IDLE+DRAIN Weight=1 Reason=bad [x@y] DIMM "
+        f"[{user}@2026-11-23T23:34:39] Comment=a Extra=b InstanceId=c ReservationName=d\n",
+        ["n1"],
+    ).values()
+    assert seen.reason == "bad [x@y] DIMM"
 
 
 def test_node_whose_daemon_does_not_answer_is_not_up():
