@@ -32,7 +32,7 @@ def _old_names(node: Node) -> Iterator[Violation]:
 
 def _unknown_names(node: Node) -> Iterator[Violation]:
     known = schema.load_shipped()
-    for name in sorted(node.written - known.variables.keys() - OLD_NAMES.keys()):
+    for name in sorted(node.written.difference(known.variables, OLD_NAMES)):
         part = next((part for part in known.parts if name.startswith(f"{part}_")), None)
         if part is None:
             continue

@@ -4,6 +4,8 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network
 
 from rdmaprov.contract.nccl import RDMA_NAME
 from rdmaprov.contract.rule import FleetRule, Rule, Violation, is_roce
@@ -155,25 +157,35 @@ def _is_written(written: list[dict[str, object]], rail: Rail) -> bool:
 
 
 def _unusable_reason(address: Interface) -> str:
-    network = address.network
-    if address.ip.is_loopback or address.ip.is_multicast or address.ip.is_unspecified:
+    network, ip = address.network, address.ip
+    if ip.is_loopback or ip.is_multicast or ip.is_unspecified:
         return "a loopback, multicast or unspecified address"
     if address.version == 4 and network.prefixlen < 31:
-        if address.ip == network.network_address:
+        if ip == network.network_address:
             return "the address of the subnet itself"
-        if address.ip == network.broadcast_address:
+        if ip == network.broadcast_address:
             return "the broadcast address of its subnet"
     return ""
 
 
 def _overlaps(node: Node) -> Iterator[Violation]:
     networks = [(rail.index, rail.address.network) for rail in node.rails if rail.address]
-    for position, (index, network) in enumerate(networks):
-        for other, wider in networks[:position]:
-            if network != wider and network.version == wider.version and network.overlaps(wider):
-                message = f"{network} of rail {index} overlaps {wider} of rail {other}"
-                remedy = "write subnets that do not overlap"
-                yield Violation(_RAILS, message, remedy, (index, "address"))
+    return iter(_overlapping(tuple(networks)))
+
+
+@lru_cache(maxsize=1024)  # nodes share their subnets
+def _overlapping(networks: tuple[tuple[int, IPv4Network | IPv6Network], ...]) -> list[Violation]:
+    return [
+        Violation(
+            _RAILS,
+            f"{network} of rail {index} overlaps {wider} of rail {other}",
+            "write subnets that do not overlap",
+            (index, "address"),
+        )
+        for position, (index, network) in enumerate(networks)
+        for other, wider in networks[:position]
+        if network != wider and network.version == wider.version and network.overlaps(wider)
+    ]
 
 
 def _switch_ports(node: Node) -> Iterator[Violation]:

@@ -13,6 +13,7 @@ from typing import Any
 from ansible import constants
 from ansible._internal._datatag._tags import Origin
 from ansible._internal._templating._engine import TemplateEngine
+from ansible._internal._yaml._constructor import AnsibleInstrumentedConstructor
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible.inventory.helpers import get_group_vars, sort_groups
 from ansible.inventory.host import Host
@@ -124,6 +125,16 @@ def mute() -> Iterator[list[tuple[str, object]]]:
             delattr(display, name)
 
 
+def _position(constructor: Any, node: Any) -> Origin:
+    """Return what Ansible's own method does, at a third of the cost of its general `replace`."""
+    start, file = node.start_mark, constructor._origin
+    line, column = start.line + file.line_num, start.column + 1
+    return Origin(path=file.path, description=file.description, line_num=line, col_num=column)
+
+
+AnsibleInstrumentedConstructor._node_position_info = _position  # of each value of a file
+
+
 class _CachingLoader(DataLoader):  # type: ignore[misc] # Ansible has no types
     """Ansible's loader with a cache: each YAML file is read once."""
 
@@ -154,6 +165,7 @@ class Inventory:
         self._sources = [str(site)]
         self._manager = InventoryManager(self._loader, sources=self._sources, parse=False)
         self._group_layers: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._host_layers: dict[str, dict[str, Any]] = {}
 
     def read_file(self, path: Path) -> Any:
         """Return the content of a YAML file; raise AnsibleError if it cannot be read."""
@@ -229,7 +241,9 @@ class Inventory:
 
     def host_variables(self, host: Host) -> dict[str, Any]:
         """Return the variables of one host, from the inventory and host_vars."""
-        return self._layer(host.vars, host)
+        if host.name not in self._host_layers:
+            self._host_layers[host.name] = self._layer(host.vars, host)
+        return self._host_layers[host.name]
 
     def _layer(self, own: dict[str, Any], entity: Any) -> dict[str, Any]:
         return _combine([own, self._plugins(entity)])

@@ -33,6 +33,7 @@ class Converter:
         for name, raw in defaults.items():
             if not has_template(raw):
                 self._constants[name] = self._convert(options[name], raw)[0]
+        self._constant_names = frozenset(self._constants)
 
     def values(
         self, host: str, variables: Variables, locate: Locator
@@ -64,7 +65,7 @@ class Converter:
 
     def _varying(self, locate: Locator) -> list[tuple[str, Option]]:
         """Return the options whose values may not be a constant's on a host."""
-        written = locate.written.intersection(self._constants)
+        written = locate.written & self._constant_names
         if written not in self._varied:
             self._varied[written] = [
                 (name, option)

@@ -164,10 +164,12 @@ class Variables:
         self._parts_left -= 1
         if self._parts_left < 0:
             raise RecursionError
-        if self._renderer.is_encrypted(raw):
-            return self._guard(raw, lambda: str(raw))
         if isinstance(raw, str):
             return self._template(raw) if is_template(raw) else raw
+        if isinstance(raw, (int, float)):  # as most of the others: asking for less takes less time
+            return raw
+        if self._renderer.is_encrypted(raw):
+            return self._guard(raw, lambda: str(raw))
         if isinstance(raw, Mapping):
             entries = {key: self._resolve(item) for key, item in raw.items()}
             return entries if any(entries[key] is not raw[key] for key in raw) else raw
