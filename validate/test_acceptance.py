@@ -17,6 +17,7 @@ from rdmaprov.facts import CouldNotTell
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Fleet
 from rdmaprov.runs.last_word import Word, last_words
+from rdmaprov.runs.masks import name_site
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.selection import Selection
 
@@ -34,6 +35,7 @@ def test_all_reduce(fleet: Fleet, request: pytest.FixtureRequest, tmp_path: Path
     lines = [finding.text for finding in findings]
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     told = "\n".join([lines[0] + more, *lines[1:]]) if lines else ""
+    told = name_site(told, request.config.getoption("inventory"))
     if any(finding.proven for finding in findings):
         pytest.fail(told, pytrace=False)
     if findings:

@@ -193,6 +193,16 @@ def test_a_node_that_was_refused_says_so_and_others_stay_valid(fleet, monkeypatc
     assert said[1].startswith("gpu001: valid until 2")
 
 
+def test_remedy_names_the_site_as_it_was_typed(fleet, monkeypatch, capfd):
+    """On the screen and in results.json; this copy of the site has never been validated."""
+    monkeypatch.chdir(fleet.directory)
+    shutil.copytree("site", "my site")
+    assert fleet.run("accept", "my site", *SIZES) == 4
+    command = "Run: rdmaprov validate 'my site'; or pass --ignore-validate"
+    assert command in capfd.readouterr().out
+    assert command in (fleet.newest() / "results.json").read_text()
+
+
 def test_a_directory_that_others_can_change_gets_no_file(fleet, monkeypatch, capfd):
     """The fleet passed, so the exit code says that something is unknown."""
     monkeypatch.chdir(fleet.directory)

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,9 @@ def _published_last(command: Callable[..., Any]) -> Callable[..., Any]:
             publish_now()
             raise
         if missed := publish_now():
-            raise not_written(missed, "run: rdmaprov history SITE, with the same options.")
+            site = options.get("site")
+            site = shlex.quote(str(site)) if site and Path(site).is_dir() else "SITE"  # not a plan
+            raise not_written(missed, f"run: rdmaprov history {site}, with the same options.")
         return code
 
     return published

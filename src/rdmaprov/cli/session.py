@@ -88,7 +88,7 @@ def check_site(
         SiteError: there is no site, or no node in it.
     """
     fleet, found, waived = read(site, limit, given.vault)
-    mask = Mask([*fleet.secrets(), *given.secrets])
+    mask = Mask([*fleet.secrets(), *given.secrets], site)
     for problem in fold_problems(found):
         click.echo(mask.text(problem.text(Path.cwd())), err=is_stdout(json_file))
     for line in waived_lines(waived):

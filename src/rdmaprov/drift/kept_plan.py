@@ -3,6 +3,7 @@
 import errno
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -128,7 +129,7 @@ def read_plan(path: Path) -> KeptPlan | None:
     """
     if not path.is_file():
         return None
-    again = "Make a new one: rdmaprov plan SITE --output FILE"
+    again = f"Make a new one: rdmaprov plan SITE --output {shlex.quote(str(path))}"
     try:
         text = read_whole(path, MOST_BYTES)
     except OSError as error:

@@ -91,7 +91,8 @@ def load_site(
         except AnsibleError as error:
             raise SiteError(
                 f"{site}: Ansible cannot read the site: {error_text(error)}",
-                "Correct the file that the message names, or run: ansible-inventory -i SITE --list",
+                "Correct the file that the message names, or run:"
+                f" ansible-inventory -i {shlex.quote(str(site))} --list",
             ) from error
 
 

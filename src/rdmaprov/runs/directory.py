@@ -36,6 +36,7 @@ class RunDirectory:
         self._mask = mask
         self.missed: dict[Path, OSError] = {}
         self.path = _make_directory(runs_directory(), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
+        mask.run = self.path
         (self.path / "logs").mkdir(mode=0o700)
         self._log_path = self.path / "logs" / log
 

@@ -1,9 +1,11 @@
-"""Text without the secrets of a site."""
+"""Text without the secrets of a site, and with its path in the commands that a user can copy."""
 
 import base64
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 MASK = "********"
@@ -11,12 +13,25 @@ MASK = "********"
 _SHORT = 4
 # A part of a secret, such as one line of a key, is masked from this length on.
 _LONG_LINE = 8
+_COMMAND_OF_SITE = re.compile(r"(rdmaprov [a-z]+ )SITE\b")
+_OF_RUN = "runs/RUN/"
+
+
+def name_site(text: str, site: Path | str) -> str:
+    """Return a text whose commands name this site; those who write remedies do not know it."""
+    return _COMMAND_OF_SITE.sub(lambda found: found[1] + shlex.quote(str(site)), text)
 
 
 class Mask:
-    """Replaces secrets in text, also as JSON, Python and base64 write them."""
+    """Replaces secrets in text, also as JSON, Python and base64 write them.
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    Args:
+        site: the site as the user typed it, for commands in what a user reads.
+        run: the directory of the run under way, for the same.
+    """
+
+    def __init__(self, secrets: Iterable[str], site: Path | None = None) -> None:
+        self.site, self.run = site, Path(_OF_RUN)
         forms = {form for secret in secrets for form in _forms(secret)}
         words = sorted(re.escape(form) for form in forms if len(form) < _SHORT)
         self._words = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)") if words else None
@@ -35,10 +50,15 @@ class Mask:
                 text = text.replace(form, MASK)
         return self._words.sub(MASK, text) if self._words else text
 
+    def shown(self, text: str) -> str:
+        """Return the text as a user reads it: without secrets, with the paths of site and run."""
+        text = name_site(text, self.site) if self.site else text
+        return self.text(text.replace(_OF_RUN, f"{shlex.quote(str(self.run))}/"))
+
     def data(self, data: Any) -> Any:  # noqa: ANN401 - whatever JSON can be
-        """Return plain data without secrets in its texts; keys are names and stay."""
+        """Return plain data, its texts as a user reads them; keys are names and stay."""
         if isinstance(data, str):
-            return self.text(data)
+            return self.shown(data)
         if isinstance(data, dict):
             return {key: self.data(item) for key, item in data.items()}
         if isinstance(data, (list, tuple)):

@@ -57,7 +57,7 @@ class Screen:
         # On one terminal, the same console must print the lines and draw the meter.
         moving = self._meter.console if self._meter is not None else None
         console = moving if moving is not None and self._console.is_terminal else self._console
-        console.print(Text(self._mask.text(line.text), style=line.style), soft_wrap=True)
+        console.print(Text(self._mask.shown(line.text), style=line.style), soft_wrap=True)
 
     def remark(self, line: Line) -> None:
         """Print a line of progress, unless --quiet is set."""

@@ -49,7 +49,7 @@ class _PlainRun:
         self._hosts, self._found = hosts, found
         self._site = Path(config.getoption("inventory"))
         self._words = tuple(map(str, config.invocation_params.args))
-        self._mask = Mask(fleet.secrets())
+        self._mask = Mask(fleet.secrets(), self._site)
         self._started = datetime.now(UTC)
         self._said = ""
 

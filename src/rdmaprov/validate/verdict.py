@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -97,7 +98,7 @@ Fix, from the controller: rdmaprov apply inventory/prod --limit gpu07'
 def rdmaprov(verb: str, *nodes: Node) -> str:
     """Return the command line of a verb for some of the site's nodes, for the controller."""
     site = os.environ.get("RDMAPROV_INVENTORY", "SITE")
-    return f"rdmaprov {verb} {site} --limit {','.join(node.name for node in nodes)}"
+    return f"rdmaprov {verb} {shlex.quote(site)} --limit {','.join(node.name for node in nodes)}"
 
 
 def reboot(node: Node) -> str:

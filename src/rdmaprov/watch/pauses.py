@@ -17,7 +17,7 @@ _NO_ECN = (
     "No port marked a packet: check that ECN is on in the switches, on this priority, at a "
     "threshold below that of PFC"
 )
-_SWITCH = "Find who pauses the switches of this rail: their ports, and nodes outside of SITE"
+_SWITCH = "Find who pauses the switches of this rail: their ports, and nodes outside the site"
 _FEWEST = 3  # rails of a leaf, before it is named instead of them
 
 
@@ -115,8 +115,8 @@ def _elsewhere(fleet: WatchedFleet) -> Iterator[Finding]:
         if rail.lasts(RailState.SLOWED):
             by_rail[place[1]].append(place[0])
     for number, names in by_rail.items():
-        what = "CNPs slow what it sends, and no node that is watched receives marked packets"
-        remedy = "Find the receivers: nodes outside of SITE, or of --limit"
+        what = "CNPs slow its traffic, and no watched node receives marked packets"
+        remedy = "Find the receivers: nodes outside the site, or outside --limit"
         yield fleet.finding("traffic.congested", what, remedy, rail=number, nodes=tuple(names))
 
 

@@ -1,6 +1,7 @@
 """Changes merged, nodes grouped, secrets hidden, numbers of nodes understood."""
 
 import time
+from pathlib import Path
 
 import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
@@ -146,6 +147,22 @@ def test_secret_is_hidden_however_it_is_written(secret, text, masked):
 def test_longer_secret_goes_first_and_data_is_masked_within():
     mask = Mask(["abcd", "abcdefgh"])
     assert mask.data({"abcd": ["x abcdefgh", 3, None]}) == {"abcd": [f"x {MASK}", 3, None]}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("then run rdmaprov apply SITE --limit n1", "then run rdmaprov apply 'my site' --limit n1"),
+        ("see runs/RUN/logs/*.log", "see runs/1-accept/logs/*.log"),
+        ("rdmaprov validate SITES; SITE", "rdmaprov validate SITES; SITE"),
+    ],
+)
+def test_command_for_the_user_has_the_paths_of_site_and_run(text, shown):
+    mask = Mask([], Path("my site"))
+    mask.run = Path("runs/1-accept")
+    assert mask.shown(text) == shown
+    assert mask.data([text]) == [shown]
+    assert mask.text(text) == text
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "x", "", "0%", "101%", "10 %", "%"])

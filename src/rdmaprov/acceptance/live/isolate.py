@@ -15,9 +15,9 @@ from rdmaprov.isolation.placement import misplaced, placement_rounds
 from rdmaprov.words import some
 
 _REMEDIES = {
-    "node": "Drain {who}, then run rdmaprov accept SITE --limit on the other nodes",
+    "node": "Drain {who}, then run: rdmaprov accept SITE --limit 'all:!{pattern}'",
     "rail": "On {who}, check the rail's slot (lspci -vv), link (ethtool, mlxlink), cable and port",
-    "leaf": "On leaf {who}, check uplinks, PFC and discards; and that the site's fabric_leaf is so",
+    "leaf": "On leaf {who}, check uplinks, PFC and discards; compare the site's fabric_leaf",
     "pair": "Check the switch ports between {who}: errors, discards, load of each uplink",
     "fleet": "Check the spines: links that are down, adaptive routing, load of each uplink",
 }
@@ -147,7 +147,7 @@ def _finding(part: FaultyPart) -> Finding:
     return Finding(
         "part.slow",
         f"{what}; it hung" if part.hang else what,
-        part.remedy or _REMEDIES[part.kind].format(who=who),
+        part.remedy or _REMEDIES[part.kind].format(who=who, pattern=":!".join(part.nodes)),
         rail=part.rail,
         proven=part.proven,
         level=part.kind,

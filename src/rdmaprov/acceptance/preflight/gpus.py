@@ -1,5 +1,6 @@
 """Whether the GPUs of nodes are all there, whole and free; and whether they stayed free."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
+from rdmaprov.runs.groups import fold_names
 from rdmaprov.words import quantity, some
 
 # A driver and an idle daemon keep less than this of a GPU's memory.
@@ -93,8 +95,12 @@ def odd_counts(nodes: Sequence[Node], known: Mapping[str, Document]) -> Iterator
     told = {int(node.get("fabric_gpu_count") or 0) for node in nodes if node.name in known}
     if len(told) > 1:
         names = tuple(node.name for node in nodes if node.name in known)
+        first = [n.name for n in nodes if int(n.get("fabric_gpu_count") or 0) == max(told)]
         what = f"nodes have {', '.join(map(str, sorted(told)))} GPUs (fabric_gpu_count)"
-        remedy = "Accept those with one number at a time: rdmaprov accept SITE --limit NODES"
+        remedy = (
+            "Accept those with one number at a time, such as:"
+            f" rdmaprov accept SITE --limit {shlex.quote(fold_names(first))}"
+        )
         yield Finding("gpu.count", what, remedy, level="fleet", nodes=names)
     if told != {0}:
         return
