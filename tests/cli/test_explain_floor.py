@@ -42,6 +42,27 @@ def test_without_a_measurement_the_floor_is_derived(floor):
     assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 294 GB/s\n")
 
 
+@pytest.mark.parametrize("rate", ["400G", "400 Gb/s", "NDR", "8x400", "0.4T"])
+def test_line_rate_is_taken_as_people_write_it(floor, rate):
+    assert floor(fabric=[*H100[:-1], rate])[1].startswith("16 nodes, 8 × 400G: ceiling 400 GB/s")
+
+
+@pytest.mark.parametrize(
+    ("rate", "why", "hint"),
+    [
+        ("fast", "'fast' is no line rate, such as 400, 400G or NDR", "explain floor --help"),
+        ("2x400", "'2x400' has 2 rails, and --rails names 8", "one rail, pass 800"),
+    ],
+)
+def test_other_line_rate_is_refused_in_two_lines(floor, rate, why, hint):
+    code, _, said = floor(fabric=[*H100[:-1], rate])
+    assert code == ExitCode.USAGE
+    assert why in said
+    assert hint in said
+    words = ["--parameters", "7e9", "--gpus", "64", "--step-s", "1", "--rails", "8"]
+    assert cli.run(["explain", "sizing", *words, "--link-gbps", rate]) == ExitCode.USAGE
+
+
 def test_slow_names_causes_with_what_to_look_at(floor):
     said = floor("--measured", "287")[1]
     assert "one rail carries nothing: 242 GB/s to 343 GB/s" in said
@@ -73,8 +94,8 @@ def test_json_of_an_impossible_number_is_json(floor):
     [
         (["--nodes", "0"], "--nodes must be from 1 to 100000, not 0"),
         (["--rails", "-8"], "--rails must be from 1 to 256, not -8"),
-        (["--link-gbps", "4e5"], "--link-gbps must be from 1 to 1600, not 400000"),
-        (["--link-gbps", "nan"], "--link-gbps must be from 1 to 1600, not nan"),
+        (["--link-gbps", "400000"], "--link-gbps must be from 1 to 1600, not 400000"),
+        (["--link-gbps", "nan"], "'nan' is no line rate, such as 400, 400G or NDR"),
         (["--oversubscription", "0"], "--oversubscription must be from 1 to 100, not 0"),
         (["--measured", "-3"], "--measured -3 is not a bandwidth"),
         (["--pcie", "9x16"], "PCIe slot '9x16'"),

@@ -13,6 +13,7 @@ from rdmaprov.bandwidth.fabric import Fabric, parse_slot
 from rdmaprov.bandwidth.floor import derive, judge
 from rdmaprov.bandwidth.floor_model import FloorVerdict, Judgement
 from rdmaprov.bandwidth.rates import format_gb_s, parse_sizes
+from rdmaprov.cli.options import line_rate, require_rails
 from rdmaprov.exit_codes import ExitCode
 
 
@@ -25,7 +26,9 @@ from rdmaprov.exit_codes import ExitCode
 @click.option("--nodes", type=int, required=True, help="Number of nodes.")
 @click.option("--gpus-per-node", type=int, required=True, help="GPUs per node.")
 @click.option("--rails", type=int, required=True, help="RDMA ports per node.")
-@click.option("--link-gbps", type=float, required=True, help="Line rate of one rail, in Gb/s.")
+@click.option(
+    "--link-gbps", type=line_rate, required=True, help="Line rate of one rail: 400, 400G or NDR."
+)
 @click.option(
     "--oversubscription",
     type=float,
@@ -97,6 +100,7 @@ def floor(
     the links can carry is judged impossible. Without --algorithm, the floor is the lowest of
     the algorithms that NCCL could choose.
     """
+    require_rails(link_gbps, rails)
     nic, _, own = (pcie or "").partition(",")
     fabric = Fabric(
         nodes,

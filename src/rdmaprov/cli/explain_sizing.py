@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from rdmaprov.cli.options import line_rate
 from rdmaprov.exit_codes import ExitCode
 
 
@@ -42,7 +43,9 @@ from rdmaprov.exit_codes import ExitCode
     "--gpus-per-node", type=int, help="GPUs that share NVLink.  [default: as many as --rails, or 1]"
 )
 @click.option("--rails", type=int, help="RDMA ports per node.  [default: one for each GPU]")
-@click.option("--link-gbps", type=float, help="Line rate of one rail, in Gb/s.  [default: 400]")
+@click.option(
+    "--link-gbps", type=line_rate, help="Line rate of one rail: 400, 400G or NDR.  [default: 400]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def sizing(as_json: bool, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
     """Derive what a training step needs from the fabric; print each number with its formula.

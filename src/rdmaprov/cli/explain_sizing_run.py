@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rdmaprov.cli.options import require_rails
 from rdmaprov.errors import UsageError
 from rdmaprov.sizing.model import (
     DEFAULT_MFU,
@@ -53,6 +54,7 @@ def step_need(given: Given, model: TrainedModel) -> StepNeed:
     link = _LINK_GBPS if given["link_gbps"] is None else given["link_gbps"]
     if not 1 <= link <= 1600:  # as of every fabric here
         raise SizingError(f"--link-gbps must be from 1 to 1600, not {link:g}", "Pass it in Gb/s.")
+    require_rails(link, spread.rails)
     seconds = _seconds(given, model, spread, tokens)
     return StepNeed(tuple(flows(model, spread, tokens)), spread, seconds, link)
 

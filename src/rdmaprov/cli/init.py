@@ -1,6 +1,5 @@
 """`rdmaprov init`: a new site from a few facts, or a copy of a reference site."""
 
-import re
 import shlex
 import shutil
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from rdmaprov.cli.options import line_rate, require_rails
 from rdmaprov.errors import UsageError
 from rdmaprov.words import quantity
 
@@ -26,6 +26,14 @@ REFERENCES = {"prod": _EDIT, "ib": _EDIT, "dgx": _EDIT, "lab": "rdmaprov lab up 
 _OF_ONE_KIND = {"subnet": "roce", "partition_keys": "infiniband"}
 # What an answer is checked with before the others are known.
 _NEUTRAL = {"kind": "roce", "nodes": "node1", "rails": "ens1", "gbps": 400, "gpus": 0}
+# Option that is not asked for → variable of the fabric; all but the first only on RoCE.
+_OPTIONS = {
+    "mtu": "fabric_mtu_bytes",
+    "dscp": "fabric_roce_dscp",
+    "priority": "fabric_lossless_priority",
+    "cnp_dscp": "fabric_cnp_dscp",
+    "cnp_priority": "fabric_cnp_priority",
+}
 _REFUSED, _ASKING, _READING = (f"{__name__}.{word}" for word in ("refused", "asking", "reading"))
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.PROMPT)
 
@@ -107,7 +115,8 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
         return value
     try:
         with tempfile.TemporaryDirectory(prefix="rdmaprov-") as place:
-            facts = _facts({**_answered(context), parameter.name: value})
+            answers = {**_answered(context), parameter.name: value}
+            facts = _facts({name: answers[name] for name in answers.keys() - _OPTIONS.keys()})
             found = _write(Path(place), facts)[1]
     except UsageError as error:
         raise click.BadParameter(error.message, context, parameter) from error
@@ -115,21 +124,6 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
         text = f"{found[0].message}; {found[0].remedy}"
         raise click.BadParameter(text, context, parameter)
     return value
-
-
-def rate(value: str | int) -> int:
-    """Return a line rate in Gb/s of 400, 400G, 400 Gb/s, NDR or 8x400, or refuse it."""
-    from rdmaprov.contract.node import GENERATIONS
-
-    word = "".join(str(value).upper().split())
-    found = re.fullmatch(r"(?:(\d+)[X×])?(\d+)(?:G(?:BE?|B/S|BPS|BIT/S)?)?", word)
-    text = click.get_current_context().params.get("rails")
-    count = len(_facts({"rails": text}).rails) if text else 0
-    if found and found[1] and count and count != int(found[1]):
-        raise click.BadParameter(f"'{value}' has {found[1]} rails, and --rails names {count}")
-    if not found and word not in GENERATIONS:
-        raise click.BadParameter(f"'{value}' is no line rate, such as 400, 400G or NDR")
-    return int(found[2]) if found else GENERATIONS[word]
 
 
 def _asked(flag: str, prompt: str | None, meaning: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401
@@ -171,7 +165,7 @@ def _asked(flag: str, prompt: str | None, meaning: str, **more: Any) -> Callable
     "range such as ens[1:8]np0; "
     "on InfiniBand also RDMA devices, such as mlx5_0.",
 )
-@_asked("--gbps", "Line rate of a rail", "Line rate of one rail: 400, 400G or NDR.", type=rate)
+@_asked("--gbps", "Line rate of a rail", "Line rate of one rail: 400, 400G or NDR.", type=line_rate)
 @_asked("--gpus", "GPUs per node", "GPUs per node.", type=click.IntRange(0, 64))
 @_asked(
     "--subnet",
@@ -189,6 +183,11 @@ def _asked(flag: str, prompt: str | None, meaning: str, **more: Any) -> Callable
     show_default=True,
 )
 @_asked("--user", None, "User to log in as over ssh.  [default: root]")
+@click.option("--mtu", type=int, help="MTU of the rails in bytes.  [default on RoCE: 9000]")
+@click.option("--dscp", type=int, help="DSCP of RoCE data.  [default: 26]")
+@click.option("--priority", type=int, help="Priority of RoCE data, with PFC.  [default: 3]")
+@click.option("--cnp-dscp", type=int, help="DSCP of congestion notifications.  [default: 48]")
+@click.option("--cnp-priority", type=int, help="Priority of these.  [default: 6]")
 @click.pass_context
 def init(
     context: click.Context,
@@ -210,8 +209,9 @@ def init(
     else:
         written, then = _new(directory, given), "rdmaprov check {0}"
         click.echo(f"understood: {_understood(_facts(given))}")
-        if given.get("kind") == "roce":
-            values = ", ".join(f"{name} {value}" for name, value in ROCE.items())
+        assumed = ROCE.keys() - _facts(given).settings.keys() if given["kind"] == "roce" else ()
+        if assumed:
+            values = ", ".join(f"{name} {ROCE[name]}" for name in ROCE if name in assumed)
             click.echo(f"assumed: {values}; compare with the switches, as check cannot")
     for path in written:
         click.echo(f"wrote {path}")
@@ -224,7 +224,7 @@ def _understood(facts: "Facts") -> str:
 
     *_, last = names = host_names(facts)
     nodes, rails = quantity(len(names), "node"), quantity(len(facts.rails), "rail")
-    each = f"{rails} of {facts.gbps} Gb/s and {quantity(facts.gpus, 'GPU')}"
+    each = f"{rails} of {facts.gbps:g} Gb/s and {quantity(facts.gpus, 'GPU')}"
     return f"{nodes} ({names[0]} to {last}), each with {each}"
 
 
@@ -254,6 +254,10 @@ def _new(directory: Path, known: Mapping[str, object]) -> list[Path]:
     from rdmaprov.scheduler.slurm import health_check_program
 
     existed, facts = directory.exists(), _facts(known)
+    for name in [*_OPTIONS][1:]:
+        if facts.kind != "roce" and known.get(name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} is an option for RoCE", f"Leave {option} out.")
     is_checked = bool(health_check_program(starter.host_names(facts)))
     written, found = _write(directory, replace(facts, is_checked=is_checked))
     if found:
@@ -261,7 +265,9 @@ def _new(directory: Path, known: Mapping[str, object]) -> list[Path]:
             path.unlink()
         if not existed:
             shutil.rmtree(directory)
-        raise UsageError(f"{found[0].variable}: {found[0].message}", f"Please {found[0].remedy}")
+        flags = {variable: f"--{name.replace('_', '-')}" for name, variable in _OPTIONS.items()}
+        at = flags.get(found[0].variable, found[0].variable)
+        raise UsageError(f"{at}: {found[0].message}", f"Please {found[0].remedy}")
     return written
 
 
@@ -272,6 +278,8 @@ def _facts(given: Mapping[str, Any]) -> "Facts":
     known = {**_NEUTRAL, **{key: value for key, value in given.items() if value is not None}}
     nodes, rails = (tuple(known[key].replace(",", " ").split()) for key in ("nodes", "rails"))
     rails = tuple(rail for part in rails for rail in expanded(part))
+    if "rails" in given and given["rails"] is not None:
+        require_rails(known["gbps"], len(rails))
     subnet, keys = (known.get(key, "none").strip() for key in ("subnet", "partition_keys"))
     return Facts(
         known["kind"],
@@ -282,6 +290,7 @@ def _facts(given: Mapping[str, Any]) -> "Facts":
         "" if subnet.lower() == "none" else subnet,
         known.get("user", "root"),
         () if keys.lower() == "none" else tuple(keys.replace(",", " ").split()),
+        {variable: known[name] for name, variable in _OPTIONS.items() if name in known},
     )
 
 
@@ -292,7 +301,7 @@ def _write(directory: Path, facts: "Facts") -> "tuple[list[Path], list[Problem]]
 
     rates = schema.load_shipped().variables["fabric_link_gbps"].choices
     if facts.gbps not in rates:
-        message = f"no rail has {facts.gbps} Gb/s; use one of {', '.join(map(str, rates))}"
+        message = f"no rail has {facts.gbps:g} Gb/s; use one of {', '.join(map(str, rates))}"
         raise UsageError(message, "See: rdmaprov init --help")
     written = _written(directory, starter.texts(facts))
     return written, contract.problems(load_site(directory))

@@ -1,6 +1,7 @@
 """Arguments and options that several verbs have; imports no work, so that help stays fast."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
@@ -23,6 +24,42 @@ def refuse_empty(context: click.Context, option: click.Parameter, value: str | N
     if value is not None and not value.strip(" ,") and given is ParameterSource.COMMANDLINE:
         raise click.BadParameter("is empty; leave the option out to select all")
     return value
+
+
+class LineRate(float):
+    """A line rate in Gb/s; `rails` is the number of rails before it, as in 8x400, else 0."""
+
+    rails = 0
+
+    def __str__(self) -> str:
+        """Return the rate as an option takes it, such as 8x400."""
+        return f"{self.rails}x{self:g}" if self.rails else f"{self:g}"
+
+
+def line_rate(value: str | float) -> LineRate:
+    """Return the line rate of one rail as people write it: 400, 400G, 1.6T, NDR or 8x400.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    from rdmaprov.contract.node import GENERATIONS
+
+    word = "".join(str(value).upper().split())
+    unit = r"(?:(T)|G)(?:BE?|B/S|BPS|BIT/S)?"
+    found = re.fullmatch(rf"(?:(\d{{1,4}})[X×])?(\d{{1,5}}(?:\.\d+)?)(?:{unit})?", word)
+    if not found and word not in GENERATIONS:
+        raise click.BadParameter(f"'{value}' is no line rate, such as 400, 400G or NDR")
+    rate = LineRate(float(found[2]) * (1000 if found[3] else 1) if found else GENERATIONS[word])
+    rate.rails = int(found[1] or 0) if found else 0
+    return rate
+
+
+def require_rails(rate: float, rails: int) -> None:
+    """Raise a UsageError for a line rate such as 8x400 that names another number of rails."""
+    named = getattr(rate, "rails", 0)
+    if named not in (0, rails):
+        hint = f"For {named} ports that are one rail, pass {named * rate:g}."
+        raise UsageError(f"'{rate}' has {named} rails, and --rails names {rails}", hint)
 
 
 site_argument = click.argument("site", type=click.Path(path_type=Path))

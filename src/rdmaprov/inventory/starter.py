@@ -3,7 +3,8 @@
 import ipaddress
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -40,17 +41,19 @@ class Facts:
         gpus: GPUs in a node, shared out evenly among the rails.
         subnet: rail i gets the i-th /24 of it; empty for rails without addresses.
         partition_keys: of the rails' ports on InfiniBand; empty accepts any.
+        settings: of the fabric, by variable, in place of those that are assumed.
         is_checked: whether Slurm has the nodes, and runs a HealthCheckProgram on them.
     """
 
     kind: str
     nodes: tuple[str, ...]
     rails: tuple[str, ...]
-    gbps: int
+    gbps: float
     gpus: int
     subnet: str
     user: str
     partition_keys: tuple[str, ...] = ()
+    settings: Mapping[str, int] = field(default_factory=dict)
     is_checked: bool = False
 
 
@@ -118,11 +121,12 @@ def _variables(facts: Facts) -> str:
         "",
         "# The fabric. On RoCE, DSCP and priority must match the switches.",
         f"fabric_kind: {facts.kind}",
-        f"fabric_link_gbps: {facts.gbps}",
+        f"fabric_link_gbps: {facts.gbps:g}",
     ]
     if facts.kind == "roce":
-        parts += [f"{name}: {value}" for name, value in ROCE.items()]
+        parts += [f"{name}: {value}" for name, value in {**ROCE, **facts.settings}.items()]
     else:
+        parts += [f"{name}: {value}" for name, value in facts.settings.items()]
         parts += _infiniband(facts)
     parts += ["", "# The hardware.", f"fabric_gpu_count: {facts.gpus}"]
     parts += ["", "# The rails, in order: rail i of every node is on the same network plane."]

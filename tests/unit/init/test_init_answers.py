@@ -171,6 +171,51 @@ def test_what_people_write_is_taken_and_init_says_for_what(
 
 
 @pytest.mark.parametrize(
+    ("words", "assumed", "settings"),
+    [
+        (
+            ["--dscp", "24", "--mtu", "4200"],
+            "assumed: fabric_lossless_priority 3, fabric_cnp_dscp 48, fabric_cnp_priority 6;",
+            {"fabric_roce_dscp": 24, "fabric_mtu_bytes": 4200, "fabric_cnp_dscp": 48},
+        ),
+        # Each pair is judged as a whole: 48 alone would be the DSCP that CNPs are assumed to have.
+        (
+            ["--dscp", "48", "--cnp-dscp", "26", "--priority", "5", "--cnp-priority", "7"],
+            "assumed: fabric_mtu_bytes 9000;",
+            {"fabric_roce_dscp": 48, "fabric_cnp_dscp": 26, "fabric_lossless_priority": 5},
+        ),
+    ],
+)
+def test_given_settings_are_written_and_no_longer_assumed(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    assumed: str,
+    settings: dict[str, int],
+):
+    assert run(["init", str(tmp_path / "new"), *ROCE, "--gpus", "0", *words]) == ExitCode.OK
+    assert capsys.readouterr().out.splitlines()[1].startswith(assumed)
+    node = load_site(tmp_path / "new").nodes[0]
+    assert {name: node.get(name) for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([*ROCE, "--dscp", "64"], "--dscp: 64 is outside 0 to 63"),
+        ([*ROCE, "--mtu", "1500"], "--mtu: 1500 is too small for a RoCE MTU"),
+        ([*IB, "--gbps", "200", "--dscp", "26"], "--dscp is an option for RoCE"),
+    ],
+)
+def test_wrong_setting_of_the_fabric_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+):
+    assert run(["init", str(tmp_path / "new"), *words, "--gpus", "0"]) == ExitCode.USAGE
+    assert why in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
     ("written", "count", "last"),
     [
         ("gpu01-gpu04", 4, "gpu04"),
