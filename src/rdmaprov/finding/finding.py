@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.finding.kinds import KINDS
+from rdmaprov.finding.kinds import kinds
 from rdmaprov.problem import printable
 from rdmaprov.words import some
 
@@ -53,7 +53,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Complete the node, the nodes and the level."""
-        KINDS[self.kind]
+        kinds()[self.kind]
         nodes = self.nodes or ((self.node,) if self.node else ())
         object.__setattr__(self, "node", nodes[0] if len(nodes) == 1 else self.node)
         object.__setattr__(self, "nodes", nodes)
