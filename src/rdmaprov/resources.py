@@ -24,6 +24,11 @@ def data_dir(name: str) -> Path:
     )
 
 
+def collections_dir() -> str:
+    """Return where our collection is; verbs use no other version, such as Galaxy's."""
+    return str(_PACKAGE.parent)
+
+
 def suite_dir() -> Path:
     """Return the directory of the test suite: rdmaprov/suite in a wheel, validate in a checkout.
 

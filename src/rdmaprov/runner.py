@@ -16,6 +16,7 @@ from ansible import constants
 from rdmaprov import tuning
 from rdmaprov.errors import UsageError
 from rdmaprov.interrupt import Interrupt
+from rdmaprov.resources import collections_dir
 from rdmaprov.surroundings import utf8_locale
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ def run_ansible(hosts: int = 0, **settings: object) -> "Runner":
                 "PATH": path,
                 # Ansible's own setting: ansible-runner would turn host key checking off.
                 "ANSIBLE_HOST_KEY_CHECKING": str(constants.HOST_KEY_CHECKING),
+                "ANSIBLE_COLLECTIONS_PATH": ":".join(
+                    [collections_dir(), *constants.COLLECTIONS_PATHS]
+                ),
                 **utf8_locale(),
                 **tuning.environment(hosts, Path(own)),
                 **interrupt.environment,

@@ -29,6 +29,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 from rdmaprov.inventory.password_file import one_reader
 from rdmaprov.inventory.tags import origin_position, position_of
 from rdmaprov.problem import Position
+from rdmaprov.resources import collections_dir
 
 # Ansible's sentences that only announce a cause.
 _GENERIC = frozenset(
@@ -292,7 +293,7 @@ def _read_secrets(loader: DataLoader, password_file: Path | None) -> list[Any]:
 @cache
 def find_plugins() -> None:
     """Set up Ansible's plugin loader, once per process."""
-    init_plugin_loader()
+    init_plugin_loader([collections_dir()])
 
 
 def _forget() -> None:

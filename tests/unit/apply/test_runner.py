@@ -33,6 +33,21 @@ def test_signals_are_the_programs_again_afterwards(tmp_path: Path):
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
 
 
+def test_collection_of_another_version_is_not_used(tmp_path: Path, monkeypatch):
+    """As `ansible-galaxy collection install` puts it where Ansible looks first."""
+    module = tmp_path / "ansible_collections/rdmaprov/node/plugins/modules/limits.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("print('{\"changed\": true}')\n")
+    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(tmp_path))
+    local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
+    wanted: dict[str, Any] = {
+        "host_pattern": "all",
+        "module": "rdmaprov.node.limits",
+        "module_args": "odd=1",
+    }
+    assert run_ansible(inventory=inventory(tmp_path, local), **wanted).rc == 2
+
+
 def test_interrupt_ends_ansible_and_comes_through(tmp_path: Path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
