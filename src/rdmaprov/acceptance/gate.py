@@ -19,7 +19,6 @@ from rdmaprov.acceptance.stages import gpu as stages_gpu
 from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import host as stages_host
 from rdmaprov.acceptance.stages import preflight
-from rdmaprov.acceptance.stages import scaling as stages_scaling
 from rdmaprov.acceptance.stages import soak as stages_soak
 from rdmaprov.acceptance.stages import training as stages_training
 from rdmaprov.acceptance.stages.host import add_host_paths
@@ -189,11 +188,6 @@ class StageRun:
     def _run_groups(self) -> StageReport:
         site = self._known()
         return stages_groups.run_groups(self._open_live(site), site)
-
-    def _run_scaling(self) -> StageReport:
-        site = self._known()
-        self.gate.on_stage(stages_scaling.scaling_line(site))
-        return stages_scaling.run_scaling(site, self.runner, self.result.intra_node_gb_s)
 
     def _open_live(self, site: GateSite) -> LiveRanks:
         """Return the ranks that wait for tasks of pairs and groups."""

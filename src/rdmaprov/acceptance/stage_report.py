@@ -42,7 +42,6 @@ TABLE = {
         Stage("host"),
         Stage("pairs", keeps_ranks=True, detail="paths"),
         Stage("groups", keeps_ranks=True),
-        Stage("scaling", is_extra=True, drops=False, detail="scaling"),
         Stage("fleet", drops=False),
         Stage("training", is_extra=True, drops=False, detail="training"),
         Stage("soak", is_extra=True, option="--soak", drops=False),

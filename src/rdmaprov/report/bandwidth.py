@@ -1,12 +1,9 @@
-"""The plots of bus bandwidth: by message size, and by the number of nodes.
+"""The plot of bus bandwidth by message size, against floor and ceiling."""
 
-Against floor and ceiling, and against what healthy fleets reach.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.bandwidth.rates import format_gb_s, format_percent, format_size
+from rdmaprov.bandwidth.rates import format_gb_s, format_size
 from rdmaprov.report.drawing import BAD, DASHES, DUE, MARKERS, SERIES, draw_svg
 from rdmaprov.report.model import Plot, Table
 
@@ -101,70 +98,3 @@ def _table(curves: _Curves) -> Table:
             )
         rows.append(tuple(cells))
     return Table(tuple(head), tuple(rows))
-
-
-_Points = Sequence[Mapping[str, Any]]
-_HEAD = (
-    "nodes",
-    "sets",
-    "across leaves",
-    "latency",
-    "busbw",
-    "slowest set",
-    "leaf by leaf",
-    "healthy, at least",
-    "of the first",
-)
-
-
-def plots_by_nodes(data: Mapping[str, Any]) -> Iterator[Plot]:
-    """Yield the numbers of each plane's curve; none if the stage scaling did not run."""
-    scaling = data.get("scaling") or {"planes": ()}
-    for number, plane in enumerate(scaling["planes"]):
-        yield _plot(number, plane, scaling["algorithm"], scaling["bytes"])
-
-
-def _plot(number: int, plane: Mapping[str, Any], algorithm: str, size: int) -> Plot:
-    points, knee = plane["points"], plane["knee"]
-    name = f"scaling-{number}"
-    words = (
-        f"Knee at {knee['nodes']} nodes, which rests on: {knee['cause']}. {knee['why']}"
-        if knee
-        else f"{_ends(points)}. No knee"
-    )
-    return Plot(
-        name,
-        f"Bus bandwidth by number of nodes, {plane['name']}",
-        None,
-        words,
-        f"{words}. All-reduces of {format_size(size)} by a {algorithm}, disjoint sets of nodes "
-        "side by side. Across leaves: neighbours in the ring are under different leaves; leaf by "
-        "leaf: the same nodes in the other order. Latency is that of 8 B.",
-        _table_by_nodes(points),
-    )
-
-
-def _ends(points: _Points) -> str:
-    return ", ".join(
-        f"{each['nodes']} nodes {format_gb_s(each['busbw_gb_s'])}"
-        for each in (points[0], points[-1])
-    )
-
-
-def _table_by_nodes(points: _Points) -> Table:
-    first = points[0]["busbw_gb_s"]
-    rows = tuple(
-        (
-            str(each["nodes"]),
-            str(each["sets"]),
-            "yes" if each["crosses_leaves"] else "no",
-            f"{each['latency_us']:,.0f} µs",
-            format_gb_s(each["busbw_gb_s"]),
-            format_gb_s(each["least_gb_s"]),
-            format_gb_s(each["in_order_gb_s"]),
-            format_gb_s(each["healthy_gb_s"]) if each["healthy_gb_s"] else "-",
-            format_percent(each["busbw_gb_s"] / first) if first else "-",
-        )
-        for each in points
-    )
-    return Table(_HEAD, rows)

@@ -115,7 +115,6 @@ def _cell(proven: list[bool], measured: bool) -> Cell:
 
 def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
     yield from paths.plots(data)
-    yield from bandwidth.plots_by_nodes(data)
     for make in (bandwidth.plot, pairs.plot, samples.plot, ranks.plot):
         found = make(data)
         if found is not None:

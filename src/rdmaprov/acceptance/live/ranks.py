@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.evidence import measure
-from rdmaprov.acceptance.evidence.measure import SweepRow
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs, rail_map
 from rdmaprov.acceptance.ranks.launch import JobRunner, RankSession
@@ -25,7 +24,6 @@ from rdmaprov.words import quantity
 Group = tuple[str, ...]
 Ranks = tuple[tuple[int, ...], ...]
 _Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 # Each of them costs the start of all ranks, minutes where many import torch.
 MOST_SESSIONS = 8
 # NCCL, src/init.cc: what a communicator uses; real lines are in tests/fixtures/nccl.
@@ -84,19 +82,6 @@ class LiveRanks:
         self.rates.setdefault(plane or job.planes[0].name, []).extend(found.values())
         return found
 
-    def sweep(
-        self, groups: Sequence[Group], sizes: tuple[int, ...], plane: str = ""
-    ) -> dict[Group, dict[int, SweepRow]]:
-        """Return each group's times by size while all of them measure; none for one that hung."""
-        if (job := self._job()) is None:
-            return {}
-        ranks = {group: _ranks(job, group) for group in groups if self._is_there(group)}
-
-        def task(job: GateJob, number: int, groups: Ranks) -> Task:
-            return jobs.group_task(job, number, self.stage, plane, groups, *sizes)
-
-        return self._perform(ranks, task, _sweeps, {})
-
     def measure_gpus(
         self, groups: Sequence[Group], collective: str = "all_reduce"
     ) -> dict[tuple[Group, int], float]:
@@ -126,7 +111,7 @@ class LiveRanks:
             for one, other in pairs
             if self._is_there((one, other))
         }
-        return self._perform(ranks, _exchange_task, _latencies, 0.0)
+        return self._perform(ranks, _exchange_task, _latencies)
 
     def _is_there(self, group: Group) -> bool:
         return self.lost.isdisjoint(group)
@@ -139,16 +124,15 @@ class LiveRanks:
             task = jobs.group_task(job, number, self.stage, plane, groups, size)
             return replace(task, collective=collective)
 
-        return self._perform(ranks, group_task, _rates, 0.0)
+        return self._perform(ranks, group_task, _rates)
 
     def _perform(
         self,
         ranks: Mapping[_Key, tuple[int, ...]],
         make: Callable[[GateJob, int, Ranks], Task],
-        read: Callable[[JobRun, Task, int], Mapping[int, _Value]],
-        hung: _Value,
-    ) -> dict[_Key, _Value]:
-        """Return what `read` takes from a task's events, by group; `hung` for one that hung."""
+        read: Callable[[JobRun, Task, int], Mapping[int, float]],
+    ) -> dict[_Key, float]:
+        """Return what `read` takes from a task's events, by group; 0 for one that hung."""
         session = self._open()
         if session is None or not ranks:
             return {}
@@ -164,7 +148,7 @@ class LiveRanks:
             gone = {key for key, own in ranks.items() if self._has_lost(run.job, own)}
             found = {key: rate for key, rate in found.items() if key not in gone}
             if not is_explained:  # else the session ended before they could
-                found |= dict.fromkeys((key for key in ranks if key not in found), hung)
+                found |= dict.fromkeys((key for key in ranks if key not in found), 0.0)
         return found
 
     def _has_lost(self, job: GateJob, ranks: Sequence[int]) -> bool:
@@ -216,15 +200,6 @@ def _rates(run: JobRun, task: Task, first: int) -> dict[int, float]:
     )
     rows = [row for row in measure.rows(run, first) if row.task == task.number and row.in_place]
     return {row.group: rate(row) for row in rows}
-
-
-def _sweeps(run: JobRun, task: Task, first: int) -> dict[int, dict[int, SweepRow]]:
-    """Return the rows of each group by size, in place, by the events since one."""
-    found: dict[int, dict[int, SweepRow]] = {}
-    for row in measure.rows(run, first):
-        if row.task == task.number and row.in_place:
-            found.setdefault(row.group, {})[row.bytes] = row
-    return found
 
 
 def _exchange_task(job: GateJob, number: int, groups: Ranks) -> Task:

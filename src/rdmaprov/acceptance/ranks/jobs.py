@@ -134,20 +134,20 @@ def group_task(
     stage: str,
     plane: str,
     groups: tuple[tuple[int, ...], ...],
-    *sizes: int,
+    size: int,
 ) -> Task:
     """Return the task of groups that measure side by side.
 
     Args:
         plane: its name; the job's first by default.
-        sizes: bytes of the messages.
+        size: of the messages, in bytes.
     """
     return Task(
         number,
         stage,
         plane or job.planes[0].name,
         groups,
-        sizes=sizes,
+        sizes=(size,),
         dtypes=("float32",),
         repeat=GROUP_REPEAT,
         limit_s=GROUP_S,
