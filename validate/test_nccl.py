@@ -49,7 +49,7 @@ _OWN = [
     "NCCL_CROSS_NIC",
 ]
 # The same, where the site sets them at all.
-_TUNER = {"NCCL_TUNER_PLUGIN": "nccl_tuner_plugin", "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config"}
+_TUNER = {"NCCL_TUNER_PLUGIN": "nccl_tuner_plugin"}
 
 
 def test_hcas_are_the_rails(host: Host, node: Node) -> None:
@@ -217,23 +217,6 @@ def test_tuner_plugin(host: Host, node: Node) -> None:
     if not wanted:
         not_applicable("nccl_tuner_plugin is empty, so the site sets no tuner plugin")
     _variable(host, node, "NCCL_TUNER_PLUGIN", wanted, "nccl_tuner_plugin")
-
-
-def test_tuner_file(host: Host, node: Node) -> None:
-    """NCCL_TUNER_CONFIG_FILE names a file with the site's lines for the tuner plugin."""
-    wanted = node.get("nccl_tuner_config")
-    if not wanted:
-        not_applicable("nccl_tuner_config is empty, so the site has no tuner file")
-    path = nccl_settings.TUNER_PATH
-    _variable(host, node, "NCCL_TUNER_CONFIG_FILE", path, "nccl_tuner_config")
-    seen, due = nccl_settings.tuner_lines(host), nccl_settings.effective(wanted)
-    setting = Setting(node, path, "lines", "nccl_tuner_config", where=path, truth=CONFIGURED)
-    if seen is None:
-        setting.reject(None, f"the site's {len(due)}")
-    elif seen != due:
-        odd = [line for line in seen if line not in due] or [f"{len(seen)} lines"]
-        missing = [line for line in due if line not in seen] or [f"{len(due)}, in their order"]
-        setting.reject(odd[0], missing[0])
 
 
 def test_nothing_else_is_set(host: Host, node: Node) -> None:

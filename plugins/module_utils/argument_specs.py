@@ -240,7 +240,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "socket_ifname": {"type": "str", "default": ""},
         "cross_nic": {"type": "int", "required": True, "choices": [0, 1, 2]},
         "tuner_plugin": {"type": "str", "default": ""},
-        "tuner_config": {"type": "str", "default": ""},
         "environment": {"type": "dict", "default": {}},
         "conf_existing": {"type": "str", "choices": ["replace", "merge"], "default": "replace"},
         "enroot": {"type": "str", "choices": ["off", "mounts", "environ"], "default": "off"},

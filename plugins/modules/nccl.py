@@ -12,7 +12,6 @@ description:
   - Backs up a hand-written or edited file as C(nccl.conf.backup-CHECKSUM).
   - Refuses lines that NCCL would misread, because NCCL reports no error. Variable names are checked
     by C(rdmaprov check), not here.
-  - Writes the file of NCCL's example tuner plugin if it is given, and removes it if it is not.
   - Gives the file to enroot's containers if that is asked for.
   - Warns of settings that override the file, such as a variable in /etc/environment.
 version_added: 0.1.0

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.nodes import MadeUpNodes
@@ -21,14 +20,13 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.read_run import read_run
 from rdmaprov.report import read
 from rdmaprov.runs.masks import Mask
-from rdmaprov.tuner.files import tuner_file_fault
-from rdmaprov.tuner.settings import size_setting
+from rdmaprov.tuner.settings import NcclSetting
 
 ROOT = Path(__file__).parents[2]
 VALIDATOR = Draft202012Validator(json.loads((ROOT / "docs/results.schema.json").read_text()))
 SHAPE = FleetShape(4, gpus=4, rails=4, per_leaf=4)
-TREE = size_setting("Tree", "LL128", 16)
-FASTER_TREE = ("NCCL_PROTO", "LL128")
+BUFFERS = NcclSetting("buffers of 8 MiB", {"NCCL_BUFFSIZE": "8388608"})
+FASTER_PAIRS = ("NCCL_IB_QPS_PER_CONNECTION", "4")
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ def made_up(monkeypatch, tmp_path):
     monkeypatch.setattr(session, "prepare", prepare)
     monkeypatch.setattr(tune_run, "open_nodes", open_nodes)
     monkeypatch.setattr(tune_run, "Launcher", lambda _connection: place.runner)
-    monkeypatch.setattr(tune_run, "usual_settings", lambda **_given: (PAIRS, TREE))
+    monkeypatch.setattr(tune_run, "usual_settings", lambda: (PAIRS, BUFFERS))
     return place
 
 
@@ -75,18 +73,8 @@ def test_nothing_better_leaves_the_defaults(capsys):
     assert "job 1: " in out
 
 
-def test_gain_of_a_size_is_variables_that_a_site_can_have(made_up, capsys):
-    made_up.runner = Faster(made_up.runner, FASTER_TREE, 0, 1.5)
-    _, out, _ = tune(capsys)
-    found = yaml.safe_load(out[out.index("nccl_tuner_plugin:") :].partition("\nresults:")[0])
-    assert found["nccl_tuner_plugin"] == "example"
-    lines = [line for line in found["nccl_tuner_config"].splitlines() if line[0] != "#"]
-    assert [line.partition(",tree,")[2] for line in lines] == ["ll128,16,4,16,-1,-1"] * 4
-    assert tuner_file_fault(found["nccl_tuner_config"]) == ""
-
-
 def test_gain_of_the_fleet_is_lines_for_the_site_and_json_has_all_trials(made_up, capsys):
-    made_up.runner = Faster(made_up.runner, ("NCCL_IB_QPS_PER_CONNECTION", "4"), 0, 1.5)
+    made_up.runner = Faster(made_up.runner, FASTER_PAIRS, 0, 1.5)
     code, out, error = tune(capsys, "--json", "-")
     found = json.loads(out)
     assert code == found["exit_code"] == ExitCode.OK
@@ -96,15 +84,15 @@ def test_gain_of_the_fleet_is_lines_for_the_site_and_json_has_all_trials(made_up
 
 
 def test_a_run_is_kept_with_its_page_as_every_verb_s(made_up, capsys, tmp_path):
-    made_up.runner = Faster(made_up.runner, FASTER_TREE, 0, 1.5)
+    made_up.runner = Faster(made_up.runner, FASTER_PAIRS, 0, 1.5)
     _, out, _ = tune(capsys)
     [run] = (tmp_path / "runs").iterdir()
     assert f"results: runs/{run.name}" in out
     data = json.loads((run / "results.json").read_text())
     VALIDATOR.validate(data)
     believed = [each for each in data["tests"] if each["believed"]]
-    assert {each["setting"] for each in believed} == {TREE.name}
-    assert {each["setting"] for each in data["tests"]} == {TREE.name, PAIRS.name}
+    assert {each["setting"] for each in believed} == {PAIRS.name}
+    assert {each["setting"] for each in data["tests"]} == {PAIRS.name, BUFFERS.name}
     assert len((run / "logs/trials.log").read_text().splitlines()) == data["jobs"]
     assert "Better settings" in (run / "report.html").read_text()
     assert read.find_run("", tmp_path / "runs") == run
@@ -165,7 +153,7 @@ def test_one_node_is_wrong_usage(made_up, capsys):
     assert "two nodes or more" in error
 
 
-@pytest.mark.parametrize("words", [("--sizes", "9"), ("--seed", "-1"), ("--wait", "x")])
+@pytest.mark.parametrize("words", [("--sizes", "9"), ("--seed", "1"), ("--wait", "x")])
 @pytest.mark.usefixtures("made_up")
 def test_wrong_options_are_refused(capsys, words):
     assert tune(capsys, *words)[0] == ExitCode.USAGE

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rdmaprov.tuner.model import Gain, Trial, TunePlan, TuneResult
+from rdmaprov.tuner.model import Trial, TunePlan, TuneResult
 from rdmaprov.tuner.plan import HARMLESS, Tuner
 from rdmaprov.tuner.settings import NcclSetting, usual_settings
 
@@ -71,19 +71,12 @@ def _at(sizes: tuple[int, ...], share: float) -> dict[int, float]:
     return dict.fromkeys(sizes, share)
 
 
-QUEUE_PAIRS, TREE = "4 queue pairs that share each message", "Tree, LL128, 16 channels"
+QUEUE_PAIRS, PXN = "4 queue pairs that share each message", "no PXN"
 CASES: dict[str, dict[str, object]] = {
     "nothing is better, all the same": {},
     "nothing is better, the others are 10 % worse": {"worse": 0.10},
     "4 queue pairs: +15 % from 256 MiB on": {"effects": {QUEUE_PAIRS: _at(LARGE, 0.15)}},
-    "Tree by LL128: +25 % up to 1 MiB": {"effects": {TREE: _at(SMALL, 0.25)}},
-    "both of these, the others are 5 % worse": {
-        "effects": {
-            QUEUE_PAIRS: {**_at(SIZES, 0.0), **_at(LARGE, 0.15)},
-            TREE: {**_at(SIZES, -0.2), **_at(SMALL, 0.25)},
-        },
-        "worse": 0.05,
-    },
+    "no PXN: +25 % up to 1 MiB": {"effects": {PXN: _at(SMALL, 0.25)}},
     "+15 % at large sizes, 20 % less at small ones": {
         "effects": {QUEUE_PAIRS: {**_at(SMALL, -0.20), **_at(LARGE, 0.15)}}
     },
@@ -106,7 +99,7 @@ class TuneScore:
 
 def score(case: str, seeds: range) -> TuneScore:
     """Return how often a plan is right and wrong in a case."""
-    settings = usual_settings(rdma=True, nvls=True)
+    settings = tuple(usual_settings())
     hits: list[bool] = []
     false, default, jobs = 0, 0, []
     for seed in seeds:
@@ -123,14 +116,10 @@ def score(case: str, seeds: range) -> TuneScore:
 
 def _is_false(nccl: MadeUpNccl, result: TuneResult) -> bool:
     """Return whether a plan recommends what is no gain, or harms a size."""
-    if any(nccl.effect(gain.setting, gain.size) <= 0 for gain in _gains(result)):
+    if any(nccl.effect(gain.setting, gain.size) <= 0 for gain in result.of_fleet):
         return True
     fleet = {gain.setting for gain in result.of_fleet}
     return any(nccl.effect(setting, size) < -HARMLESS for setting in fleet for size in SIZES)
-
-
-def _gains(result: TuneResult) -> list[Gain]:
-    return [*result.of_sizes, *result.of_fleet]
 
 
 def _hits(
@@ -138,13 +127,11 @@ def _hits(
 ) -> Iterator[bool]:
     """Yield for each size that can gain much whether its gain was found."""
     harmful = {
-        setting
-        for setting in settings
-        if not setting.is_of_a_size and min(nccl.effect(setting, size) for size in SIZES) < 0
+        setting for setting in settings if min(nccl.effect(setting, size) for size in SIZES) < 0
     }
     may = [s for s in settings if s.name != nccl.wrong and s not in harmful]
     for size in SIZES:
-        best = max(nccl.effect(setting, size) for setting in may)
+        best = max((nccl.effect(setting, size) for setting in may), default=0.0)
         if best >= LARGE_GAIN:
-            own = [nccl.effect(g.setting, size) for g in _gains(result) if g.size == size]
+            own = [nccl.effect(g.setting, size) for g in result.of_fleet if g.size == size]
             yield max(own, default=0.0) >= OF_BEST * best

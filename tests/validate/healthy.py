@@ -62,7 +62,6 @@ NCCL_IB_ADDR_RANGE=198.18.0.0/15
 NCCL_SOCKET_IFNAME==eno1
 NCCL_CROSS_NIC=0
 NCCL_TUNER_PLUGIN=example
-NCCL_TUNER_CONFIG_FILE=/etc/nccl_tuner.conf
 NCCL_IB_QPS_PER_CONNECTION=4
 """
 PACKAGES = """\
@@ -222,13 +221,6 @@ def kernel(node: FakeNode) -> None:
     )
 
 
-TUNER = """\
-# Written by rdmaprov (nccl), checksum 00000000; changes here are lost.
-# 1 MiB: +25 %, at least +20 %
-allreduce,262145,2965820,tree,ll128,16,2,4,-1,-1
-"""
-
-
 def software(node: FakeNode) -> None:
     """Have packages, OFED's tools, firmware's tool, nccl.conf and a Python with torch."""
     node.put("/.bin/dpkg-query", f"#!/bin/sh\ncat <<'E'\n{PACKAGES}E\n")
@@ -245,7 +237,6 @@ def software(node: FakeNode) -> None:
         node.answer(f"mstconfig -d {way[-1]} -e query", QUERY)
         node.answer(f"mlxlink -d {way[-1]} -m -c", CABLE.read_text())
     node.put("/etc/nccl.conf", NCCL)
-    node.put("/etc/nccl_tuner.conf", TUNER)
     node.put("/.answers/python/torch", '"2.13.0+cu130"')
     node.put("/.answers/python/nvidia-nccl-cu13", '"2.30.7"')
     node.program("/opt/rdmaprov/torch/bin/python")

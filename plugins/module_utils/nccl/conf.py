@@ -52,17 +52,7 @@ def render(own: dict[str, str], kept: dict[str, str]) -> str:
     body = "".join(f"{name}={value}\n" for name, value in own.items())
     if kept:
         body += KEPT + "\n" + "".join(f"{name}={value}\n" for name, value in kept.items())
-    return mark(body)
-
-
-def mark(body: str) -> str:
-    """Return a text with the line before it that says who wrote it."""
     return _HEADER.format(digest(body)) + "\n" + body
-
-
-def was_ours(text: str) -> bool:
-    """Return whether rdmaprov wrote this, edited since or not."""
-    return _OURS.fullmatch(text.partition("\n")[0]) is not None
 
 
 def is_ours(text: str) -> bool:

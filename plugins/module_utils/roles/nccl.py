@@ -25,7 +25,7 @@ OWN = {
     "NCCL_CROSS_NIC": "nccl_cross_nic",
 }
 # The same, but an old file's are kept if the site states none: a vendor's plugin is its own.
-TUNER = {"NCCL_TUNER_PLUGIN": "nccl_tuner_plugin", "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config"}
+TUNER = {"NCCL_TUNER_PLUGIN": "nccl_tuner_plugin"}
 _HAS_TUNERS = (2, 19)
 _CHOOSES_GID = (2, 21)
 _FAMILIES = {"ipv4": ("AF_INET", 4), "ipv6": ("AF_INET6", 6)}
@@ -48,8 +48,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     }
     before = machine.read(conf.PATH) or ""
     kept = _lines_to_keep(before, own) if arguments["conf_existing"] == "merge" else {}
-    _back_up(plan, conf.PATH, before)
-    _tuner_file(plan, arguments["tuner_config"])
+    _back_up(plan, before)
     text = conf.render(own, kept)
     _write(plan, before, text)
     tuner.containers(plan, arguments["enroot"], conf.effective(conf.lines(text)))
@@ -58,21 +57,17 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     return plan
 
 
-def _back_up(plan: Plan, path: str, before: str) -> None:
+def _back_up(plan: Plan, before: str) -> None:
     """Have a copy of a file that somebody wrote or edited."""
     if before.strip() and not conf.is_ours(before):
         # Asked, as a record has the file without its secrets.
-        digest = plan.machine.ask(f"digest of {path}", lambda: conf.digest(before))
-        plan.file(f"{path}.backup-{digest}", before, plan.machine.mode(path) or 0)
+        digest = plan.machine.ask(f"digest of {conf.PATH}", lambda: conf.digest(before))
+        plan.file(f"{conf.PATH}.backup-{digest}", before, plan.machine.mode(conf.PATH) or 0)
 
 
 def _tuner(arguments: dict[str, Any], version: tuple[int, int]) -> dict[str, str]:
-    """Return the variables of a tuner plugin."""
-    plugin, config = arguments["tuner_plugin"], arguments["tuner_config"]
-    if config and not plugin:
-        raise Refused(
-            "nccl_tuner_config: no plugin reads it: write nccl_tuner_plugin, such as example"
-        )
+    """Return the variable of a tuner plugin."""
+    plugin = arguments["tuner_plugin"]
     if not plugin:
         return {}
     if version < _HAS_TUNERS:
@@ -82,22 +77,7 @@ def _tuner(arguments: dict[str, Any], version: tuple[int, int]) -> dict[str, str
         )
     if why := tuner.plugin_fault(plugin):
         raise Refused(f"nccl_tuner_plugin: {why}")
-    file = {"NCCL_TUNER_CONFIG_FILE": tuner.PATH} if config else {}
-    return {"NCCL_TUNER_PLUGIN": plugin, **file}
-
-
-def _tuner_file(plan: Plan, text: str) -> None:
-    """Have the plugin's file, which each job reads; without a text, no file of ours."""
-    before = plan.machine.read(tuner.PATH) or ""
-    if not text:
-        if conf.was_ours(before):
-            _back_up(plan, tuner.PATH, before)
-            plan.absent(tuner.PATH)
-        return
-    if why := tuner.fault(text):
-        raise Refused(f"nccl_tuner_config: {why}")
-    _back_up(plan, tuner.PATH, before)
-    plan.file(tuner.PATH, conf.mark(text if text.endswith("\n") else text + "\n"))
+    return {"NCCL_TUNER_PLUGIN": plugin}
 
 
 def _fabric(

@@ -23,13 +23,6 @@ from rdmaprov.cli.verbosity import verbosity_options
     default="",
     help="Message sizes, such as 1M:8G, each eight times the one before.  [default: 64 KiB and up]",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the jobs' random order.",
-)
 @options.launcher_option
 @click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which must hold the nodes.")
 @options.wait_option("SITE")
@@ -40,7 +33,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 def tune(**given: Any) -> int:  # noqa: ANN401 - tune_run.measure has their types
     """Compare settings of NCCL with those that the nodes of SITE have, by size; change nothing.
 
-    Runs some 200 jobs, each on all nodes, for hours on a large fleet; keep other jobs off these
+    Runs some 100 jobs, each on all nodes, for hours on a large fleet; keep other jobs off these
     nodes. A gain is printed only if it is beyond the noise. Usually there is none: leave the
     defaults. Trials, results and a page go to runs/, without secrets.
     """

@@ -24,7 +24,6 @@ from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.estimate import expected
 from rdmaprov.runs.groups import merge_lost
 from rdmaprov.terminal import Line
-from rdmaprov.tuner.files import site_lines, site_tuner, tuner_file, words
 from rdmaprov.tuner.model import Gain, GainTest, Trial, TunePlan, TuneResult
 from rdmaprov.tuner.plan import Tuner
 from rdmaprov.tuner.settings import DEFAULTS, NcclSetting, usual_settings
@@ -47,12 +46,8 @@ def trial_line(number: int, setting: NcclSetting, trial: Trial | None) -> str:
     return f"{start}{format_gb_s(trial.gb_s[size])} at {format_size(size)}"
 
 
-def answer_lines(result: TuneResult, site_text: str) -> Iterator[str]:
-    """Yield what to do, and why.
-
-    Args:
-        site_text: what to write into the site, empty if there is nothing.
-    """
+def answer_lines(result: TuneResult) -> Iterator[str]:
+    """Yield what to do, and why."""
     for setting, why in result.refused.items():
         if setting != DEFAULTS:
             yield f"dropped: {setting.name}: {why}"
@@ -65,12 +60,19 @@ def answer_lines(result: TuneResult, site_text: str) -> Iterator[str]:
             f"({quantity(result.jobs, 'job')})"
         )
         return
-    for gain in result.of_sizes:
-        yield f"{format_size(gain.size)}: {gain.setting.name}: {words(gain)}"
-    if site_text:
-        yield f"for all sizes, {result.of_fleet[0].setting.name}; into the site:"
-        yield from site_text.splitlines()
+    yield f"for all sizes, {result.of_fleet[0].setting.name}; into the site:"
+    yield from site_lines(result.of_fleet)
     yield f"{quantity(result.jobs, 'job')}. Apply one change, then run: rdmaprov accept SITE"
+
+
+def site_lines(gains: Sequence[Gain]) -> Iterator[str]:
+    """Yield what to write into a site for its setting, with what that gains by size."""
+    for gain in gains:
+        size = format_size(gain.size)
+        yield f"# {size}: +{100 * gain.share:.0f} %, at least +{100 * gain.least:.0f} %"
+    yield "nccl_environment:"
+    for name, value in gains[0].setting.environment.items():
+        yield f'  {name}: "{value}"'
 
 
 def result_as_data(result: TuneResult, trials: Sequence[Measured]) -> dict[str, Any]:
@@ -78,7 +80,6 @@ def result_as_data(result: TuneResult, trials: Sequence[Measured]) -> dict[str, 
     return {
         "leave_defaults": result.is_default,
         "jobs": result.jobs,
-        "of_sizes": [_gain(gain) for gain in result.of_sizes],
         "of_fleet": [_gain(gain) for gain in result.of_fleet],
         "dropped": {setting.name: why for setting, why in result.refused.items()},
         "tests": [_test(test) for test in result.tests],
@@ -129,7 +130,6 @@ def measure(
     site: Path,
     limit: str | None,
     size_range: str,
-    seed: int,
     launcher: str | None,
     slurm_job: str | None,
     wait_s: float,
@@ -145,7 +145,7 @@ def measure(
         session.say_expected(ready.screen, expected(site, "tune", len(ready.nodes)))
         head = Head("tune", site, limit, datetime.now(UTC), ready.waivers)
         with RunDirectory("tune", ready.mask, "trials.log") as directory:
-            answer = _answer(ready, directory, wanted, seed, launcher or "", slurm_job or "")
+            answer = _answer(ready, directory, wanted, launcher or "", slurm_job or "")
         text = directory.write_results(_document(head, ready, answer))
         lines = map(Line, answer.lines)
         session.conclude(directory, text, lines, ready.screen, json_file)
@@ -165,7 +165,6 @@ def _answer(
     ready: session.Prepared,
     directory: RunDirectory,
     wanted: tuple[int, ...],
-    seed: int,
     launcher: str,
     slurm_job: str,
 ) -> _TuneAnswer:
@@ -178,7 +177,7 @@ def _answer(
             return _not_ready(found)
         if backend != "nccl":
             return _TuneAnswer(ExitCode.OK, [NO_NCCL], {"backend": backend, "leave_defaults": True})
-        return _compare(ready, directory, found_site, Launcher(connection), wanted, seed)
+        return _compare(ready, directory, found_site, Launcher(connection), wanted)
 
 
 def _not_ready(found: list[Finding]) -> _TuneAnswer:
@@ -194,10 +193,9 @@ def _compare(
     site: GateSite,
     runner: Launcher,
     wanted: tuple[int, ...],
-    seed: int,
 ) -> _TuneAnswer:
     chosen = tune_sizes(site, wanted)
-    plan = TunePlan(usual_settings(rdma=True, nvls=True), chosen, seed=seed)
+    plan = TunePlan(tuple(usual_settings()), chosen)
     ready.screen.remark(Line(f"tune: {sizes_line(site, chosen)}"))
     trials: list[tuple[NcclSetting, Trial | None]] = []
 
@@ -212,12 +210,8 @@ def _compare(
     except KeyboardInterrupt:
         line = f"interrupted after {quantity(len(trials), 'job')}: nothing is concluded"
         return _TuneAnswer(ExitCode.INTERRUPTED, [line], result_as_data(TuneResult(), trials))
-    text = tuner_file(result.of_sizes, chosen, len(site.nodes), len(site.nodes) * site.per_node)
     data = {"backend": "nccl", "sizes": list(chosen), **result_as_data(result, trials)}
-    lines = list(answer_lines(result, site_lines(result.of_fleet)))
-    if text:
-        lines.append("of single sizes, by NCCL's example tuner plugin; into the site:")
-        lines += site_tuner(text).splitlines()
+    lines = list(answer_lines(result))
     code = _code(result, trials)
     if code is ExitCode.UNKNOWN:
         lines = ["no job without a setting ended well. Run: rdmaprov accept SITE"]

@@ -11,7 +11,6 @@ from pathlib import Path
 from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory import schema
 from rdmaprov.inventory.model import Node
-from rdmaprov.tuner.files import is_library, tuner_file_fault
 
 _ENV = "nccl_environment"
 _SOURCE = "NCCL sources 2.12 to 2.30: src/, docs/userguide/source/env.rst"
@@ -32,7 +31,7 @@ _OBSOLETE = {
     "NCCL_BLOCKING_WAIT": "set TORCH_NCCL_BLOCKING_WAIT in the job: torch reads it",
 }
 # Variables of NCCL's plugins, which it passes on: HPC-X's, the OFI plugin's, Google's FasTrak and
-# TCPX, which also read the names that begin with these.
+# TCPX, tuner plugins, which also read the names that begin with these.
 _PLUGINS = (
     "NCCL_IBEXT_",
     "NCCL_PLUGIN_",
@@ -43,6 +42,7 @@ _PLUGINS = (
     "NCCL_GPUVIZ_",
     "NCCL_SHIMNET_",
     "NCCL_SHARP_",
+    "NCCL_TUNER_CONFIG_",
 )
 RDMA_NAME = re.compile(r"^[\^=]*(mlx[45]_(bond_)?\d+|bnxt_re\d+|irdma\d+|roce[px]\w+|ibp\w+)")
 
@@ -203,15 +203,18 @@ def _range(node: Node) -> Iterator[Violation]:
             return
 
 
+# NCCL src/plugin/plugin_open.cc: MAX_STR_LEN
+_LONGEST_LIBRARY = 254
+_LIBRARY = re.compile(r"/?[A-Za-z0-9_.+-]+(?:/[A-Za-z0-9_.+-]+)*")
+
+
+def is_library(name: str) -> bool:
+    """Return whether a text is a plugin's name or path, as NCCL opens it."""
+    return len(name) <= _LONGEST_LIBRARY and _LIBRARY.fullmatch(name) is not None
+
+
 def _tuner(node: Node) -> Iterator[Violation]:
-    plugin, config = node.get("nccl_tuner_plugin"), node.get("nccl_tuner_config")
-    version = _node_version(node)
-    if config and not plugin:
-        yield Violation(
-            "nccl_tuner_config",
-            "no plugin reads it, as nccl_tuner_plugin is empty",
-            "write nccl_tuner_plugin: example, or the path of your build of NCCL's example plugin",
-        )
+    plugin, version = node.get("nccl_tuner_plugin"), _node_version(node)
     if plugin and version is not None and version < (2, 19):
         message = f"NCCL {version[0]}.{version[1]} has no tuner plugins (2.19 and later have)"
         yield Violation(
@@ -223,16 +226,7 @@ def _tuner(node: Node) -> Iterator[Violation]:
         )
     if plugin and not is_library(plugin):
         message = f"'{plugin}' is no library's name or path"
-        yield Violation("nccl_tuner_plugin", message, "write a name or a path, such as example")
-    if plugin == "none" and config:
-        message = "none loads no plugin, so nothing reads nccl_tuner_config"
-        yield Violation("nccl_tuner_plugin", message, "write the plugin's name")
-
-
-def _tuner_lines(node: Node) -> Iterator[Violation]:
-    if why := tuner_file_fault(node.get("nccl_tuner_config") or ""):
-        remedy = "write lines as rdmaprov tune prints them"
-        yield Violation("nccl_tuner_config", why, remedy)
+        yield Violation("nccl_tuner_plugin", message, "write a name or a path, such as ofi")
 
 
 RULES = (
@@ -250,8 +244,6 @@ RULES = (
          _SOURCE, _family),
     Rule("nccl.range", "The rails' addresses are in the range that NCCL looks in.",
          _SOURCE, _range),
-    Rule("nccl.tuner", "A tuner file has a plugin that reads it, in an NCCL that loads plugins.",
+    Rule("nccl.tuner", "A tuner plugin is a library, of an NCCL that loads such plugins.",
          "NCCL src/plugin/tuner.cc", _tuner),
-    Rule("nccl.tuner_lines", "The plugin reads each line of the tuner file as it looks.",
-         "NCCL plugins/tuner/example/plugin.c", _tuner_lines),
 )  # fmt: skip

@@ -6,8 +6,6 @@ those of /etc/passwd and below /home; a job's own environment is the job's.
 
 Of /etc/nccl.conf, a line is split at its first "="; nothing is taken off either part; the first
 line for a variable counts; what begins with "#" is left out (setEnvFile).
-
-The tuner plugin's file: github.com/NVIDIA/nccl, plugins/tuner/example/plugin.c, loadConfig.
 """
 
 import re
@@ -20,7 +18,6 @@ from rdmaprov.facts.host import Host
 from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, Files, parse_files, read_files, whole
 
-TUNER_PATH = "/etc/nccl_tuner.conf"
 LOGINS = (
     "/etc/environment",
     "/etc/security/pam_env.conf",
@@ -41,21 +38,6 @@ _DOT_FILES = (
     ' file="${home%/}/.nccl.conf"; [ ! -f "$file" ] || LC_ALL=C grep -aHZ "" "$file"; done; '
     f"echo {END}"
 )
-
-
-def tuner_lines(host: Host) -> tuple[str, ...] | None:
-    """Return the lines that count, None if there is no file.
-
-    Raises:
-        CouldNotTell: it cannot be read.
-    """
-    text = read_files(host, TUNER_PATH).get(TUNER_PATH)
-    return None if text is None else effective(text)
-
-
-def effective(text: str) -> tuple[str, ...]:
-    """Return the lines that count: the first one that fits a collective is taken."""
-    return tuple(line for line in text.split("\n") if line and not line.startswith("#"))
 
 
 @dataclass(frozen=True)

@@ -108,15 +108,13 @@ _HINTS = {
     "sharp_types": rb"SHARP(?:: unsupported data type| \S+ Datatypes not supported)",
 }
 # A tuner plugin by versions: 2.19 and 2.20; 2.21 to 2.27; 2.28 and later (src/plugin/tuner.cc,
-# src/plugin/plugin_open.cc); then the example plugin of its file (plugins/tuner/example/plugin.c).
+# src/plugin/plugin_open.cc).
 _HINTS |= {
     "tuner": rb"Using tuner plugin: '[^']+'|TUNER/Plugin: Using (?!internal)(?:tuner plugin )?\S+"
     rb"|Successfully loaded external tuner plugin \S+",
     "no_tuner": rb"Tuner: (?:no plugin found|plugin load|failed to find) .{1,200}"
     rb"|TUNER/Plugin: (?!Failed to find ncclTunerPlugin_v[3-9]|Plugin name set|NCCL_TUNER_PLUGIN "
     rb"set|Closing tuner|Using (?!internal)).{1,200}|External tuner plugin \S+ is unsupported",
-    "tuner_file": rb"TUNER/ExamplePlugin: (?:Loaded \d+ tuning configurations from \S+"
-    rb"|Config file \S+ not found|No valid configurations found in \S+)",
 }
 _HINT = re.compile(b"|".join(b"(?P<%s>%s)" % (k.encode(), v) for k, v in _HINTS.items()))
 

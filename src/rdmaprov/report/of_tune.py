@@ -16,8 +16,7 @@ def view(data: Mapping[str, Any]) -> View:
     return View(
         headline=_headline(data),
         summary=f"{quantity(len(data['nodes']), 'node')} · {quantity(data['jobs'], 'job')} · "
-        f"{len(data['of_sizes']) + len(data['of_fleet'])} of "
-        f"{quantity(len(data['tests']), 'gain')} believed",
+        f"{len(data['of_fleet'])} of {quantity(len(data['tests']), 'gain')} believed",
         grid=_grid(data),
         facts=tuple(_facts(data)),
         notes=tuple(data["said"]),

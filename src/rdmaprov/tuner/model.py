@@ -66,14 +66,12 @@ class TuneResult:
     """What came of a plan.
 
     Attributes:
-        of_sizes: gains of single sizes, for a tuner file.
-        of_fleet: gains of the one setting for the whole fleet; none if there is no such.
+        of_fleet: gains of the one setting to take, by size; none if there is no such.
         refused: settings that were dropped, with the reason.
         tests: what was compared: the gains that were decided on, then each other setting at the
             size where it gains most.
     """
 
-    of_sizes: list[Gain] = field(default_factory=list)
     of_fleet: list[Gain] = field(default_factory=list)
     refused: dict[NcclSetting, str] = field(default_factory=dict)
     jobs: int = 0
@@ -82,4 +80,4 @@ class TuneResult:
     @property
     def is_default(self) -> bool:
         """Return whether NCCL's defaults are to stay."""
-        return not (self.of_sizes or self.of_fleet)
+        return not self.of_fleet

@@ -165,16 +165,15 @@ class Tuner:
         """Return the settings to decide on, with the sizes: one setting at most for each size."""
         chosen: dict[NcclSetting, list[int]] = {}
         sound = self._sound(settings)
-        for of_size in (True, False):
-            for size in self.plan.sizes:
-                means = {
-                    setting: centre(seen[setting][size])
-                    for setting in sound
-                    if setting.is_of_a_size is of_size and seen.get(setting, {}).get(size)
-                }
-                best = max(means, key=lambda setting: means[setting], default=None)
-                if best is not None and math.expm1(means[best]) >= WORTHWHILE:
-                    chosen.setdefault(best, []).append(size)
+        for size in self.plan.sizes:
+            means = {
+                setting: centre(seen[setting][size])
+                for setting in sound
+                if seen.get(setting, {}).get(size)
+            }
+            best = max(means, key=lambda setting: means[setting], default=None)
+            if best is not None and math.expm1(means[best]) >= WORTHWHILE:
+                chosen.setdefault(best, []).append(size)
         return chosen
 
     def _decide(self, chosen: Mapping[NcclSetting, Sequence[int]]) -> None:
@@ -198,11 +197,8 @@ class Tuner:
                 for each in tests
                 if each.is_believed and each.least is not None
             ]
-            if setting.is_of_a_size:
-                self.result.of_sizes += gains
-            elif gains and _is_harmless(fresh[setting]):
+            if gains and _is_harmless(fresh[setting]):
                 fleet.append(gains)
-        self.result.of_sizes.sort(key=lambda gain: gain.size)
         self.result.of_fleet = max(fleet, key=_total, default=[])
 
 

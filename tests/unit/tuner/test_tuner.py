@@ -8,29 +8,21 @@ import random
 import pytest
 from tests.madeup.faults import kinds
 from tests.madeup.fleet import MadeUpFleet
-from tests.madeup.nccl import CASES, LARGE, QUEUE_PAIRS, SIZES, SMALL, TREE, MadeUpNccl, score
+from tests.madeup.nccl import CASES, LARGE, QUEUE_PAIRS, SIZES, SMALL, MadeUpNccl, score
 from tests.madeup.nodes import MadeUpNodes
 from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance.live.tune_jobs import TuneJobs, ready_site, sizes_line, tune_sizes
-from rdmaprov.cli.tune_run import answer_lines, result_as_data, trial_line
-from rdmaprov.errors import UsageError
-from rdmaprov.tuner.files import site_lines, tuner_file
+from rdmaprov.cli.tune_run import answer_lines, result_as_data, site_lines, trial_line
 from rdmaprov.tuner.model import Gain, Trial, TunePlan, TuneResult
 from rdmaprov.tuner.plan import Tuner, centre, lower_bound
-from rdmaprov.tuner.settings import (
-    DEFAULTS,
-    NEVER_FLEET_WIDE,
-    fleet_setting,
-    size_setting,
-    usual_settings,
-)
+from rdmaprov.tuner.settings import DEFAULTS, NcclSetting, usual_settings
 
-SETTINGS = usual_settings(rdma=True, nvls=True)
-PAIRS = fleet_setting("4 queue pairs", NCCL_IB_QPS_PER_CONNECTION="4")
-RING = size_setting("Ring", "LL128", 16)
+SETTINGS = tuple(usual_settings())
+PAIRS = NcclSetting("4 queue pairs", {"NCCL_IB_QPS_PER_CONNECTION": "4"})
+LARGE_BUFFERS = NcclSetting("large buffers", {"NCCL_BUFFSIZE": "8388608"})
 NOTHING, WORSE = [*CASES][:2]
 
 
@@ -52,14 +44,6 @@ def test_a_setting_of_the_fleet_is_found_at_the_sizes_that_gain():
     assert all(0 < gain.least < gain.share < 0.4 for gain in result.of_fleet)
 
 
-def test_a_setting_of_small_sizes_is_found_for_these_alone():
-    result = tuned(MadeUpNccl({TREE: dict.fromkeys(SMALL, 0.25)}))
-    assert [(gain.size, gain.setting.name) for gain in result.of_sizes] == [
-        (size, TREE) for size in SMALL
-    ]
-    assert result.of_fleet == []
-
-
 def test_a_fleet_wide_setting_that_loses_at_other_sizes_is_not_recommended():
     effects = {QUEUE_PAIRS: {**dict.fromkeys(SMALL, -0.3), **dict.fromkeys(LARGE, 0.25)}}
     assert tuned(MadeUpNccl(effects)).of_fleet == []
@@ -76,10 +60,10 @@ def test_wrong_values_drop_a_setting_however_fast_it_is():
 def test_a_job_that_fails_drops_its_setting_and_no_other():
     nccl = MadeUpNccl()
     result = Tuner(
-        TunePlan((PAIRS, RING), SIZES),
-        lambda setting: None if setting == RING else nccl.measure(setting),
+        TunePlan((PAIRS, LARGE_BUFFERS), SIZES),
+        lambda setting: None if setting == LARGE_BUFFERS else nccl.measure(setting),
     ).run()
-    assert result.refused == {RING: "its job failed"}
+    assert result.refused == {LARGE_BUFFERS: "its job failed"}
 
 
 def test_defaults_that_fail_leave_no_gain():
@@ -128,7 +112,7 @@ def test_drift_between_blocks_is_no_gain():
 
 
 def test_fewer_measurements_than_a_grid_of_single_settings_repeated():
-    result = tuned(MadeUpNccl({TREE: dict.fromkeys(SMALL, 0.25)}))
+    result = tuned(MadeUpNccl({QUEUE_PAIRS: dict.fromkeys(SMALL, 0.25)}))
     assert result.jobs < (len(SETTINGS) + 1) * 10 * 0.75
 
 
@@ -160,48 +144,18 @@ def test_one_slow_job_does_not_move_the_centre_far():
     assert centre([0.1] * 11 + [-0.3]) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("variable", NEVER_FLEET_WIDE)
-def test_what_takes_nccl_s_choice_away_is_no_setting_of_a_fleet(variable):
-    with pytest.raises(UsageError, match=variable):
-        fleet_setting("all rings", **{variable: "1"})
-
-
-def test_usual_settings_without_rdma_have_nothing_of_hcas():
-    names = [name for setting in usual_settings(False, False) for name in setting.environment]
-    assert not [name for name in names if name.startswith(("NCCL_IB_", "NCCL_NET_GDR"))]
-    assert "NVLSTree" not in {setting.algorithm for setting in usual_settings(False, False)}
-
-
-def test_tuner_file_has_the_plugin_s_fields():
-    tree = size_setting("Tree", "LL128", 16)
-    gains = [Gain(RING, 1 << 23, 0.1, 0.05), Gain(tree, 1 << 20, 0.25, 0.2)]
-    lines = tuner_file(gains, (1 << 16, 1 << 20, 1 << 23), 4, 32).splitlines()
-    assert [line for line in lines if not line.startswith("#")] == [
-        "allreduce,262145,2965820,tree,ll128,16,4,32,-1,-1",
-        "allreduce,2965821,8388608,ring,ll128,16,4,32,-1,-1",
-    ]
-    assert "# 1 MiB: +25 %, at least +20 %" in lines
-
-
-def test_sizes_of_a_tuner_file_do_not_overlap_and_end_at_what_was_measured():
-    text = tuner_file([Gain(RING, size, 0.1, 0.05) for size in SIZES], SIZES, 2, 16)
-    bounds = [tuple(map(int, line.split(",")[1:3])) for line in text.splitlines() if line[0] != "#"]
-    assert (bounds[0][0], bounds[-1][1]) == (SIZES[0], SIZES[-1])
-    assert all(high + 1 == low for (_, high), (low, _) in itertools.pairwise(bounds))
-
-
-def test_tuner_file_says_what_the_published_plugin_does_to_other_sizes():
-    assert "*nChannels = 1" in tuner_file([Gain(RING, 1 << 20, 0.1, 0.05)], (1 << 20,), 2, 16)
-
-
-def test_no_gains_are_no_file_and_no_lines():
-    assert (tuner_file([], SIZES, 2, 16), site_lines([])) == ("", "")
+def test_no_usual_setting_takes_nccl_s_choice_by_size_away():
+    names = {name for setting in SETTINGS for name in setting.environment}
+    assert not [name for name in names if "ALGO" in name or "PROTO" in name or "CTAS" in name]
+    assert not [name for name in names if name.endswith("NCHANNELS")]
 
 
 def test_lines_of_a_site_are_its_variable_with_what_they_gain():
-    assert site_lines([Gain(PAIRS, 1 << 30, 0.153, 0.098)]) == (
-        '# 1 GiB: +15 %, at least +10 %\nnccl_environment:\n  NCCL_IB_QPS_PER_CONNECTION: "4"\n'
-    )
+    assert list(site_lines([Gain(PAIRS, 1 << 30, 0.153, 0.098)])) == [
+        "# 1 GiB: +15 %, at least +10 %",
+        "nccl_environment:",
+        '  NCCL_IB_QPS_PER_CONNECTION: "4"',
+    ]
 
 
 KINDS = {kind.name: kind for kind in kinds(held_out=True)}
@@ -278,7 +232,7 @@ def test_a_plan_over_jobs_finds_what_is_faster():
     site, runner = made_up()
     sizes = (MIB, 64 * MIB, 1024 * MIB)
     faster = Faster(runner, ("NCCL_IB_QPS_PER_CONNECTION", "4"), 64 * MIB, 1.5)
-    plan = TunePlan((PAIRS, fleet_setting("large buffers", NCCL_BUFFSIZE="8388608")), sizes)
+    plan = TunePlan((PAIRS, LARGE_BUFFERS), sizes)
     result = Tuner(plan, TuneJobs(site, faster.run, sizes).measure).run()
     assert {gain.setting for gain in result.of_fleet} == {PAIRS}
     assert {gain.size for gain in result.of_fleet} == {64 * MIB, 1024 * MIB}
@@ -302,19 +256,19 @@ def test_nodes_that_are_not_ready_say_why():
 
 
 def test_defaults_whose_jobs_all_fail_end_the_plan_after_one_round():
-    result = Tuner(TunePlan(usual_settings(True, True), (MIB,)), lambda _setting: None).run()
+    result = Tuner(TunePlan(SETTINGS, (MIB,)), lambda _setting: None).run()
     assert result.is_default
-    assert result.jobs <= 2 * (len(usual_settings(True, True)) + 1)
+    assert result.jobs <= 2 * (len(SETTINGS) + 1)
 
 
 def test_answer_of_nothing_better_is_to_leave_the_defaults():
-    [line] = answer_lines(TuneResult(jobs=180), "")
+    [line] = answer_lines(TuneResult(jobs=180))
     assert line.startswith("leave the defaults")
     assert "180 jobs" in line
 
 
 def test_answer_of_wrong_values_is_no_setting():
-    assert list(answer_lines(TuneResult(refused={DEFAULTS: "wrong values"}, jobs=33), "")) == [
+    assert list(answer_lines(TuneResult(refused={DEFAULTS: "wrong values"}, jobs=33))) == [
         "the nodes give wrong values without any setting. Run: rdmaprov accept SITE"
     ]
 
@@ -323,9 +277,9 @@ def test_answer_names_gains_and_what_was_dropped():
     site, runner = made_up()
     faster = Faster(runner, ("NCCL_IB_QPS_PER_CONNECTION", "4"), 0, 1.5)
     result = Tuner(TunePlan((PAIRS,), (MIB,)), TuneJobs(site, faster.run, (MIB,)).measure).run()
-    result.refused[size_setting("Tree", "LL", 8)] = "its job failed"
-    lines = list(answer_lines(result, site_lines(result.of_fleet)))
-    assert lines[0] == "dropped: Tree, LL, 8 channels: its job failed"
+    result.refused[LARGE_BUFFERS] = "its job failed"
+    lines = list(answer_lines(result))
+    assert lines[0] == "dropped: large buffers: its job failed"
     assert '  NCCL_IB_QPS_PER_CONNECTION: "4"' in lines
     data = result_as_data(result, [(PAIRS, Trial({MIB: 1.0})), (DEFAULTS, None)])
     assert json.loads(json.dumps(data))["of_fleet"][0]["bytes"] == MIB

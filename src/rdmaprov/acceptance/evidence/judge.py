@@ -1,6 +1,5 @@
 """What a run over NCCL must show beside its numbers: the transport, the counters, the floor."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from rdmaprov.bandwidth.fabric import FabricError
 from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.bandwidth.site import nvlink_nodes
 from rdmaprov.boundary import Document
-from rdmaprov.finding.finding import Finding, apply_remedy
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.matrix import Matrix, Process
@@ -33,7 +32,6 @@ from rdmaprov.rail_counters.traffic import RailTraffic
 _WITHOUT = ("ring", "tree", "nvlstree")
 # How notes on a run that used it begin.
 SHARP_USED = "SHARP:"
-_LOADED = re.compile(r"Loaded (\d+) tuning configurations")
 _TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
 _NO_LOG_REMEDY = "Read the errors of the ranks, on the controller: logs/*.err of this run"
 
@@ -89,10 +87,9 @@ def _most_gb_s(site: GateSite, ran: JobRun, intra_node_gb_s: float) -> float | N
 
 
 def judge_tuner(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
-    """Yield the nodes on which the site's tuner plugin, or its file, has no effect.
+    """Yield the nodes on which the site's tuner plugin has no effect.
 
-    NCCL keeps its own tuner if it cannot load a plugin, and the example plugin runs without
-    lines if it cannot read its file.
+    NCCL keeps its own tuner if it cannot load a plugin.
     """
     by_host: dict[str, list[Process]] = {}
     for process in logs.matrix.processes:
@@ -123,20 +120,6 @@ def _judge_node(
         what = f"whether NCCL loaded the tuner plugin {plugin}: its log does not say"
         remedy = f"On {node.name}, check that ranks read /etc/nccl.conf: a container has its own"
         yield Finding("nccl.tuner", what, remedy, node.name, proven=False)
-    else:
-        yield from _judge_file(node, processes)
-
-
-def _judge_file(node: Node, processes: Sequence[Mapping[str, str]]) -> Iterator[Finding]:
-    """Yield what the plugin says of its file; only NCCL's example plugin says anything."""
-    lines = str(node.get("nccl_tuner_config") or "").split("\n")
-    due = sum(1 for line in lines if line and not line.startswith("#"))
-    for said in (hints.get("tuner_file", "") for hints in processes if due):
-        loaded = _LOADED.search(said)
-        if said and (loaded is None or int(loaded[1]) != due):
-            what = f"the tuner plugin did not read its file of {due} lines: '{first_line(said)}'"
-            yield Finding("nccl.tuner", what, apply_remedy("nccl", node.name), node.name)
-            return
 
 
 def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
