@@ -19,7 +19,7 @@ from . import busy, guard
 from .bootloader import bls, grub
 from .bootloader.line import Owned
 from .kmod import initramfs
-from .links import MANAGERS
+from .links import MANAGERS, LinkManager
 from .links.networkd import Networkd
 from .machine import Access, Machine, NodeError
 from .ofed import holds
@@ -38,12 +38,6 @@ _TOLD = (
     (_UNITS, ["systemctl", "daemon-reload"]),
     ("/etc/udev/rules.d/", ["udevadm", "control", "--reload"]),
 )
-_OF_MANAGER = {
-    "systemd-networkd": "/etc/systemd/network/",
-    "NetworkManager": "/etc/NetworkManager/",
-    "netplan": "/etc/netplan/",
-    "ifupdown": "/etc/network/",
-}
 # The device's name in the name of a file of ours.
 _NETDEV = re.compile(r".*/(?:9[01]-)?rdmaprov-(?:mtu-)?(.+)\.(?:nmconnection|yaml)")
 _AT_BOOT = ("/etc/modprobe.d/", "/etc/modules-load.d/", grub.DROP_INS + "/", _MARK, _UNITS)
@@ -277,10 +271,11 @@ def _tell(plan: Plan, role: str, paths: list[str], files: list[dict[str, Any]]) 
     forget = any(each["path"] == initramfs.SEEN and each["kind"] == "absent" for each in files)
     if {OWN, initramfs.SEEN} & {*paths} and initramfs.was_looked_into(machine):
         plan.steps.append(Step(None, partial(_renew_initramfs, machine, forget)))
-    for name, directory in _OF_MANAGER.items():
+    for manager in MANAGERS.values():
+        directory = f"{manager.tree or manager.directory}/"
         of_manager = [path for path in paths if path.startswith(directory)]
-        if of_manager and MANAGERS[name].runs(machine):
-            _plan_reading(plan, role, name, of_manager)
+        if of_manager and manager.runs(machine):
+            _plan_reading(plan, role, manager(machine), of_manager)
 
 
 def _renew_initramfs(machine: Machine, forget: bool) -> None:
@@ -296,9 +291,9 @@ def _renew_initramfs(machine: Machine, forget: bool) -> None:
         initramfs.keep(machine, images)
 
 
-def _plan_reading(plan: Plan, role: str, name: str, paths: list[str]) -> None:
+def _plan_reading(plan: Plan, role: str, manager: LinkManager, paths: list[str]) -> None:
     """Have a link manager read its files, unless that would interrupt the management path."""
-    machine, manager = plan.machine, MANAGERS[name](plan.machine)
+    machine, name = plan.machine, manager.name
     netdevs = [found[1] for found in map(_NETDEV.match, paths) if found]
     if name == Networkd.name:
         written = {path: machine.read(path) or "" for path in paths}

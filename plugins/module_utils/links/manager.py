@@ -89,6 +89,8 @@ class LinkManager(ABC):
     name = ""
     # The role fabric's own file for a network device is DIRECTORY/PREFIX<netdev>SUFFIX.
     directory = ""
+    # The directory with all that rdmaprov writes for it, where that is not DIRECTORY.
+    tree = ""
     prefix = "rdmaprov-"
     suffix = ""
     mode = 0o644

@@ -22,6 +22,7 @@ class NetworkManager(LinkManager):
 
     name = "NetworkManager"
     directory = PROFILES
+    tree = "/etc/NetworkManager"
     prefix = "rdmaprov-"
     suffix = ".nmconnection"
     mode = 0o600  # it ignores a profile that others may read
