@@ -14,7 +14,6 @@ from ansible.plugins.loader import fragment_loader, module_loader
 from ansible.utils.plugin_docs import get_plugin_docs
 from plugins.module_utils.argument_specs import ARGUMENTS
 from plugins.module_utils.busy import FORCE_ARGUMENT
-from plugins.module_utils.links import MANAGERS
 from plugins.module_utils.lock import LOCK_ARGUMENT
 from plugins.module_utils.roles import ORDER
 from tools.generate.outputs import outputs
@@ -106,10 +105,6 @@ def test_roles_of_other_lists_are_the_collections():
     assert {*ORDER, "reboot"} == present
     page = (ROOT / "docs" / "README.md").read_text()
     assert set(re.findall(r"\(\.\./roles/(\w+)/README\.md\)", page)) == present
-
-
-def test_site_can_name_each_link_manager():
-    assert {*ARGUMENTS["fabric"]["link_manager"]["choices"]} == {"auto", *MANAGERS}
 
 
 @pytest.mark.parametrize("role", [*ORDER, "reboot"])
