@@ -72,7 +72,6 @@ def accept(
             connection=MadeUpNodes(fleet),
             options=gate.Options(**options),
             keep=keep,
-            history=kept / "history.jsonl",
             on_stage=on_stage,
             known=known or {},
         )

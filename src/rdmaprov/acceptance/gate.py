@@ -49,7 +49,6 @@ class Gate:
     connection: Nodes
     options: Options
     keep: Callable[[str, str], Path | None]
-    history: Path
     on_stage: Callable[[str], None]
     on_event: Callable[[RankEvent], None] = lambda _event: None
     on_start: Callable[[int], None] = lambda _count: None
@@ -199,7 +198,7 @@ class StageRun:
     def _run_fleet(self) -> StageReport:
         gate = self.gate
         ran = {report.name for report in self.result.stages}
-        outputs = Outputs(gate.on_stage, gate.keep, gate.history)
+        outputs = Outputs(gate.on_stage, gate.keep)
         fleet = WholeFleet(
             self._known(),
             self.result,

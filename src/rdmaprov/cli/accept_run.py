@@ -19,7 +19,6 @@ from rdmaprov.acceptance.stage_report import StageReport, parse_stages
 from rdmaprov.acceptance.stages.resume import FILE, as_text, find_run, identity, read_stages
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import rates
-from rdmaprov.bandwidth.history import history_path
 from rdmaprov.certificate import notary
 from rdmaprov.certificate.issue import Issued, Terms, issue
 from rdmaprov.certificate.known_hosts import host_keys
@@ -154,7 +153,6 @@ def run_gate(
                 connection,
                 options,
                 directory.keep_log,
-                history_path(ready.fleet.site),
                 progress.tell,
                 progress.hear,
                 lambda count: moving.count(0, count),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.bandwidth.history import MIN_RESULTS
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.certificate_facts import ISSUED, UNTIL
@@ -23,7 +22,9 @@ from rdmaprov.rail_counters.change_points import MIN_CHANGE
 from rdmaprov.runs.results import NotRead
 
 _KNOWN = GOOD | {"failed", "pending"}
-_TO_SIGMA = 1.4826  # as bandwidth.history: median absolute deviation → standard deviation
+# Median absolute deviation → standard deviation of normal results (Rousseeuw and Croux, 1993).
+_TO_SIGMA = 1.4826
+_LEAST_RATIOS = 5  # fewer do not show how much results vary
 _SIGMAS = 4  # of 8,192 rails, by chance half a rail is beyond it
 # Our choice: below 1 MiB a message is latency, of which single runs differ by more.
 _SMALL_BYTES, _SMALL_CHANGE = 1 << 20, 0.2
@@ -270,7 +271,7 @@ def _measured(one: RunDigest, other: RunDigest, common: Collection[RunSeries]) -
 def _noise(pairs: Sequence[tuple[float, float]]) -> float:
     """Return how far nodes and rails differ from their median by chance, as a logarithm."""
     ratios = [math.log(now / was) for was, now in pairs if was > 0 and now > 0]
-    if len(ratios) < MIN_RESULTS:
+    if len(ratios) < _LEAST_RATIOS:
         return 0.0
     middle = statistics.median(ratios)
     return _SIGMAS * _TO_SIGMA * statistics.median(abs(each - middle) for each in ratios)

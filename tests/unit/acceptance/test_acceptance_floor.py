@@ -251,21 +251,6 @@ def test_a_group_s_row_is_not_the_fleet_s():
     assert row.bytes == 8 * GIB
 
 
-def test_history_compares_runs_of_one_algorithm(tmp_path):
-    path, site = tmp_path / "history.jsonl", gate_site(16)
-    for day in range(6):
-        ran = swept(16, 8, 380, 8 * GIB, "NVLS_TREE")
-        evidence.compare_with_history(
-            site, ran, choices(ran), path, f"2026-01-0{day + 1}T00:00:00+00:00"
-        )
-    when = "2026-02-01T00:00:00+00:00"
-    by_ring = swept(16, 8, 340, 8 * GIB, "RING")
-    assert evidence.compare_with_history(site, by_ring, choices(by_ring), path, when) == []
-    by_tree = swept(16, 8, 340, 8 * GIB, "NVLS_TREE")
-    [note] = evidence.compare_with_history(site, by_tree, choices(by_tree), path, when)
-    assert "below the median" in note
-
-
 def shape(sharp: str) -> FleetShape:
     return FleetShape(4, kind="infiniband", per_leaf=2, sharp=sharp)
 

@@ -3,7 +3,6 @@
 import io
 import json
 import tarfile
-from pathlib import Path
 
 import pytest
 from tests.unit.helpers.accept_runs import change, healthy, job
@@ -159,21 +158,8 @@ def test_no_log_proves_no_transport(site):
     assert not finding.proven
 
 
-def test_a_drop_against_the_fleets_own_median_is_noted(site, tmp_path):
-    path = tmp_path / "history.jsonl"
-    for day in range(6):
-        run = ran(95 + day / 10)
-        assert (
-            evidence.compare_with_history(site, run, (), path, f"2026-01-0{day + 1}T00:00:00+00:00")
-            == []
-        )
-    (note,) = evidence.compare_with_history(site, ran(87), (), path, "2026-02-01T00:00:00+00:00")
-    assert "87 GB/s is 9 % below the median" in note
-    assert Path(path).read_text().count("\n") == 7
-
-
-def test_the_logs_of_a_run_are_unpacked_once(site, monkeypatch, tmp_path):
-    """The transports, the floor's algorithm and the history use what was read once."""
+def test_the_logs_of_a_run_are_unpacked_once(site, monkeypatch):
+    """The transports and the floor's algorithm use what was read once."""
     run = ran(92)
     opened: list[NodeRun] = []
     for rank, name in enumerate(run.nodes):
@@ -187,7 +173,7 @@ def test_the_logs_of_a_run_are_unpacked_once(site, monkeypatch, tmp_path):
 
     monkeypatch.setattr(node_logs, "log_files", counted)
     result = GateResult(tuple(run.nodes), ran=run)
-    stages_fleet.judge_nccl(result, site, run, lambda *_: None, tmp_path / "history.jsonl")
+    stages_fleet.judge_nccl(result, site, run, lambda *_: None)
     assert result.judgement is not None
     assert len(opened) == len(run.nodes)
 

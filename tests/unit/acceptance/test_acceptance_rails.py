@@ -157,7 +157,7 @@ def test_a_run_that_failed_has_no_second_one():
     assert not stages_rails.is_due(site, result)
 
 
-def test_nccls_log_shows_nvlink_between_nodes(tmp_path):
+def test_nccls_log_shows_nvlink_between_nodes():
     site = gate_site(2, 8, "NVIDIA GB200", fabric_kind="roce")
     ran = swept(2, 8, 300, 8 * GIB)
     said = tuning(16, 8 * GIB, "RING")
@@ -165,7 +165,7 @@ def test_nccls_log_shows_nvlink_between_nodes(tmp_path):
     for text, used in ((said, False), (said + line, True)):
         ran.nodes["n0"].logs = archive(text)
         result = GateResult(("n0", "n1"), "nccl", ran=ran)
-        stages_fleet.judge_nccl(result, site, ran, lambda *_: None, tmp_path / "history")
+        stages_fleet.judge_nccl(result, site, ran, lambda *_: None)
         assert result.used_mnnvl is used
 
 

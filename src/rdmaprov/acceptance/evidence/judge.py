@@ -1,8 +1,7 @@
 """What a run over NCCL must show beside its numbers: the transport, the counters, the floor."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.evidence.measure import SweepRow
@@ -11,7 +10,6 @@ from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks.nccl_logs import RunLogs
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.remedies import first_line
-from rdmaprov.bandwidth import history
 from rdmaprov.bandwidth.ceiling import network_gb_s
 from rdmaprov.bandwidth.fabric import FabricError
 from rdmaprov.bandwidth.rates import format_size
@@ -22,7 +20,7 @@ from rdmaprov.inventory import Node
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.matrix import Matrix, Process
 from rdmaprov.nccl_log.transport import Transport
-from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
+from rdmaprov.nccl_log.tuning import taken_algorithm
 from rdmaprov.rail_counters import link_errors
 from rdmaprov.rail_counters import traffic as counters
 from rdmaprov.rail_counters.traffic import RailTraffic
@@ -217,27 +215,3 @@ def excuse(found: Sequence[Finding], others: Mapping[str, Sequence[str]]) -> lis
         else each
         for each in found
     ]
-
-
-def compare_with_history(
-    site: GateSite, ran: JobRun, choices: Collection[AlgorithmChoice], path: Path, time: str
-) -> list[str]:
-    """Return a note if the fleet reaches less than it did, and add the result to its history.
-
-    Args:
-        time: when it ran, ISO 8601.
-    """
-    row = fleet_floor.fleet_row(ran)
-    if row is None:
-        return []
-    kind = history.kind(
-        fleet_floor.fabric_of(site, ran), row.bytes, fleet_floor.taken(choices, row)
-    )
-    now = history.Measurement(time, kind, row.busbw_gb_s)
-    drop = history.drop(history.read(path), now)
-    notes = [f"{row.busbw_gb_s:.4g} GB/s is {drop} ({path})"] if drop else []
-    try:
-        history.append(path, now)
-    except OSError as error:
-        notes.append(f"not added to the history: {path}: {error.strerror}")
-    return notes

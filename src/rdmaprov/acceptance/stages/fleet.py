@@ -5,7 +5,6 @@ Where a site has NCCL run its own diagnostics, since 2.31, they are part of it.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rdmaprov.acceptance.at_fault import run as blame
@@ -81,7 +80,6 @@ def collect_evidence(
     before: Mapping[str, Document],
     after: Mapping[str, Document],
     keep: Keep,
-    history: Path,
 ) -> None:
     """Add what the run of all nodes showed to the result."""
     assert result.ran is not None  # noqa: S101 - it has just run
@@ -102,7 +100,7 @@ def collect_evidence(
     result.findings += found
     over_time.judge_samples(result, site, keep)
     if is_nccl:
-        judge_nccl(result, site, ran, keep, history)
+        judge_nccl(result, site, ran, keep)
     else:
         result.notes.append(GLOO_NOTE)
         result.findings += _beside_gpus(site)
@@ -129,8 +127,8 @@ def _beside_gpus(site: GateSite) -> Iterator[Finding]:
         yield Finding("backend.gloo", what, remedy, proven=False, level="fleet", nodes=names)
 
 
-def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, history: Path) -> None:
-    """Add what NCCL's logs, the floor and the history say."""
+def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep) -> None:
+    """Add what NCCL's logs and the floor say."""
     logs = node_logs.read_run(ran, keep)
     choices = logs.matrix.choices
     result.used_mnnvl = shows_mnnvl(logs.matrix)
@@ -150,9 +148,6 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
         result.findings += slow
         result.notes += notes
     result.notes += result.judgement.notes if result.judgement else ()
-    if ran.good:
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        result.notes += evidence.compare_with_history(site, ran, choices, history, when)
 
 
 def shows_mnnvl(matrix: Matrix) -> bool:

@@ -31,15 +31,10 @@ _SIZES = 3
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where lines and evidence go.
-
-    Args:
-        history: the file with what the fleet has reached before.
-    """
+    """Where lines and evidence go."""
 
     on_stage: Callable[[str], None]
     keep: Callable[[str, str], Path | None]
-    history: Path
 
     def keep_rails(self, name: str, text: str) -> Path | None:
         """Write a file of evidence beside that of the first run."""
@@ -82,7 +77,7 @@ def prove_rails(
     there = [node for node in site.nodes if not ran.nodes[node.name].lost]
     after = readings.read_counters(connection, there)
     own = GateResult(result.nodes, result.backend, ran=ran, stages=result.stages)
-    stages_fleet.collect_evidence(own, site, before, after, outputs.keep_rails, outputs.history)
+    stages_fleet.collect_evidence(own, site, before, after, outputs.keep_rails)
     stages_fleet.keep_errors(ran, outputs.keep_rails)
     result.over_rails = own
     if nvlink_nodes(site.nodes) == 1:

@@ -84,7 +84,7 @@ class WholeFleet:
         old = list(result.findings)
         there = [node for node in site.nodes if not ran.nodes[node.name].lost]
         after = readings.read_counters(self.connection, there)
-        stages_fleet.collect_evidence(result, site, before, after, outputs.keep, outputs.history)
+        stages_fleet.collect_evidence(result, site, before, after, outputs.keep)
         stages_fleet.keep_errors(ran, outputs.keep)
         report = StageReport("fleet", findings=result.findings[len(old) :])
         result.findings[:] = old
