@@ -58,6 +58,16 @@ all("td.bad, td.good, td.unknown, td.due, td.idle", e => !e.querySelector(".hidd
 const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
 return missing.concat(ids.filter((id, place) => ids.indexOf(id) !== place));
 """
+# What scrolls and holds nothing that a keyboard reaches (axe: scrollable-region-focusable).
+OUT_OF_REACH = """
+const may = /auto|scroll/, scrolls = (e, style) =>
+  may.test(style.overflowX) && e.scrollWidth > e.clientWidth + 1
+  || may.test(style.overflowY) && e.scrollHeight > e.clientHeight + 1;
+const focus = "a[href], button, input, summary, [tabindex='0']";
+return [...document.querySelectorAll("body *")].filter(e => e.checkVisibility()
+  && scrolls(e, getComputedStyle(e)) && !e.matches(focus) && !e.querySelector(focus)
+).map(e => e.outerHTML.slice(0, 80));
+"""
 # Parts of a plot that lie outside of it.
 CUT_OFF = """
 const cut = [];

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 from tests.report import gate_runs, runs
-from tests.report.chromium import WIDE, chromium, require_readable, show, texts
+from tests.report.chromium import OUT_OF_REACH, WIDE, chromium, require_readable, show, texts
 
 from rdmaprov.report.write import html
 
@@ -79,7 +79,7 @@ def test_page(browser, pages, name, scheme):
     assert drawn == (plots if verb == "accept" else [])
 
 
-@pytest.mark.parametrize("width", [WIDE, 420])
+@pytest.mark.parametrize("width", [WIDE, 768, 360])
 @pytest.mark.parametrize("name", ["validate 1024", "apply 4", "accept 64 pairs"])
 def test_page_is_no_wider_than_its_window(browser, pages, name, width):
     show(browser, pages(name), "light", width)
@@ -87,6 +87,7 @@ def test_page_is_no_wider_than_its_window(browser, pages, name, width):
     sizes = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     wide, window = browser.execute_script(sizes)
     assert wide <= window <= width
+    assert browser.execute_script(OUT_OF_REACH) == []
 
 
 def test_schemes_differ_in_page_and_picture(browser, pages):

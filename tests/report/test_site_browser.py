@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
-from tests.report.chromium import ROOT, chromium, show
+from tests.report.chromium import OUT_OF_REACH, ROOT, chromium, show
 
 pytestmark = pytest.mark.browser
 
@@ -35,4 +35,5 @@ def test_page_fits_its_window_and_follows_the_system_s_scheme(browser, site, nam
     fits, page = browser.execute_script(SEEN)
     assert fits
     assert page["mdColorScheme"] == SCHEMES[scheme]
+    assert browser.execute_script(OUT_OF_REACH) == []
     assert browser.get_log("browser") == []
