@@ -2,7 +2,7 @@
 #   make check     lint, types, unit tests: the inner loop
 #   make test      what every change must pass: also the program, and one whole pass on virtual machines
 #   make test-lab  the rest of the virtual cluster's tests; make test-all: both
-#   make test-hours  each shape of the cluster, fleets of four, the gate once more: ten minutes to an hour each
+#   make test-hours  each shape of the cluster, fleets of four, the gate once more, ansible-test: ten minutes to an hour each
 #   make matrix    the unit tests, a plan and a validate on each Python with each ansible-core that is supported
 #   make gpu       ranks over NCCL, where there is an NVIDIA GPU
 #   make site      the documentation as a web site, in .site; without a connection

@@ -73,9 +73,9 @@ def devices_to_guard(
     for netdev in found:
         if netdev not in arguments["guard_allowed_netdevs"]:
             raise Refused(
-                "{} is on the management path: {} uses it. To change it anyway, "
-                "write fabric_guard_allowed_netdevs: [{}]".format(
-                    netdev, " and ".join(uses[netdev]), netdev
+                "{0} is on the management path: {1} uses it. To change it anyway, "
+                "write fabric_guard_allowed_netdevs: [{0}]".format(
+                    netdev, " and ".join(uses[netdev])
                 )
             )
     return found

@@ -175,7 +175,7 @@ def _refuse_harm(
         is_switch = shown.lower().startswith(("true(", "false("))
         if not is_switch and "(" in shown and str(value).strip().lower() in _SWITCH:
             raise Refused(
-                f"{what}: {name} is {shown}, so {value} does not say what is meant "
+                f"{what}: {name} is {shown}, so {value} is ambiguous "
                 "(mlx5_firmware_settings); write the value's name or number"
             )
     link_type = f"LINK_TYPE_P{function + 1}"
@@ -235,9 +235,9 @@ def _plan(
     due = [name for name in wanted if not means(settings[name].current, wanted[name])]
     if due:
         plan.reboot.append(
-            "{}: {} takes effect when the firmware restarts. If a reboot does not restart it, "
-            "power-cycle the node, or run on the node: mlxfwreset -d {} reset".format(
-                pci, ", ".join(due), pci
+            "{0}: {1} takes effect when the firmware restarts. If a reboot does not restart it, "
+            "power-cycle the node, or run on the node: mlxfwreset -d {0} reset".format(
+                pci, ", ".join(due)
             )
         )
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -130,6 +131,35 @@ def test_validate_modules_finds_only_the_license(installed):
     }
     modules = {path.name for path in collection.glob("plugins/modules/*.py")}
     assert errors == {name: {"missing-gplv3-license"} for name in modules}
+
+
+# What ansible-test finds and we leave: docs/contributing.md says why.
+LEFT_OF_SANITY = {
+    "action plugin has no matching module to provide documentation",
+    "ansible-bad-function",
+    "disallowed-name",
+    "missing-gplv3-license",
+    "use `ansible.module_utils.urls.open_url` instead of `urlopen`",
+}
+
+
+@pytest.mark.hours
+def test_sanity_finds_only_what_is_listed(installed):
+    """All of ansible-test's sanity tests for one Python; pip fetches their tools."""
+    # Its own script for pip is not in a package index; the Python that it makes brings one.
+    (source,) = Path(ansible_test.__file__).parent.glob("_internal/python_requirements.py")
+    (version,) = re.findall(r"pip='([\d.]+)'", source.read_text())
+    script = installed / ".ansible/test/cache" / f"get_pip_{version.replace('.', '_')}.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("import ensurepip\nensurepip.bootstrap(default_pip=True)\n")
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    words = ["sanity", "--venv", "--python", python, "--color", "no"]
+    collection = installed / "collections/ansible_collections/rdmaprov/node"
+    done = ansible("ansible-test", *words, cwd=collection, HOME=str(installed))
+    said = done.stdout + done.stderr
+    assert len(re.findall('^Running sanity test "', said, re.MULTILINE)) >= 24, said
+    found = re.findall(r"^ERROR: [^:]+:\d+:\d+: (?:([\w-]+): )?(.*)", said, re.MULTILINE)
+    assert {code or text for code, text in found} == LEFT_OF_SANITY
 
 
 def playbook(place, variables):

@@ -153,8 +153,8 @@ def _of_module(machine: Machine, module: str, values: dict[str, str]) -> list[Pa
     for name in sorted(values):
         if name not in has:
             raise Refused(
-                "{} has no parameter {}, and the kernel would ignore it; valid are {} "
-                "(modinfo -p {})".format(module, name, ", ".join(sorted(has)) or "none", module)
+                "{0} has no parameter {1}, and the kernel would ignore it; valid are {2} "
+                "(modinfo -p {0})".format(module, name, ", ".join(sorted(has)) or "none")
             )
         found.append(Parameter(module, name, has[name], values[name]))
         try:
