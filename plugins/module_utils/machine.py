@@ -152,7 +152,7 @@ class Machine:
         return own(mode)
 
     def stands(self, name: str, text: str, mode: int = 0o644) -> bool:
-        """Return whether a file is as `write` leaves it: its text, its mode, and whose it is."""
+        """Return whether a file is as `write` leaves it: its text, mode and owner."""
         return self.access(name) == self.own(mode) and self.read(name) == text
 
     def has(self, program: str) -> bool:
@@ -190,7 +190,7 @@ class Machine:
         """Make a file have this text, whole or not at all, also if the machine fails.
 
         Args:
-            access: whose it is, and its mode; None for root's, with `mode`.
+            access: its owner and its mode; None for root's, with `mode`.
 
         Raises:
             NodeError: it cannot be written; what stood there still stands.

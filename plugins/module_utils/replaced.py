@@ -85,7 +85,7 @@ def unit_state(machine: Machine, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Replaced:
-    """The keeper of what one role replaces in one change."""
+    """The copies of what one role replaces in one change."""
 
     machine: Machine
     change: str

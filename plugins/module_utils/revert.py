@@ -29,7 +29,7 @@ from .roles import ORDER
 from .roles.mlx5 import OWN
 from .survey import interruptions
 
-# Made anew from what comes back, as another kernel may have been installed since; and which
+# Built again from what comes back, as another kernel may have been installed since; and which
 # packages are held, as they stay.
 _NOT_COPIED = ("/boot/", initramfs.SEEN, holds.OURS)
 _MARK = "/var/lib/rdmaprov/kernel-arguments-"

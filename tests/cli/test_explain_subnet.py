@@ -117,8 +117,8 @@ def managers(texts, explain, text, known=""):
     ("text", "known", "line"),
     [
         (MASTER + STANDBY, "15", "standby node001 mlx5_1 (LID 5, priority 13)"),
-        (MASTER, "1", "none stands by"),
-        (MASTER, "", "who stands by is not known (saquery SMIR)"),
+        (MASTER, "1", "no standby manager"),
+        (MASTER, "", "standby managers unknown (saquery SMIR)"),
     ],
 )
 def test_master_and_those_that_stand_by_are_named(texts, explain, text, known, line):
@@ -129,7 +129,7 @@ def test_master_and_those_that_stand_by_are_named(texts, explain, text, known, l
 def test_manager_that_is_known_and_silent_is_not_verified(texts, explain):
     code, _, unknown = managers(texts, explain, MASTER, "159")
     assert (code, len(unknown)) == (ExitCode.UNKNOWN, 3)
-    assert "the master knows a manager at LID 5, of which sminfo.txt says nothing" in unknown[0]
+    assert "the master knows a manager at LID 5, which sminfo.txt does not list" in unknown[0]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_managers_of_ibdiagnet_stand_for_those_of_sminfo(texts, explain):
     code, said, _ = explain(texts.directory)
     assert (code, said.splitlines()[0]) == (
         ExitCode.OK,
-        "managers: master node001 mlx5_0 (LID 1, priority 14), none stands by",
+        "managers: master node001 mlx5_0 (LID 1, priority 14), no standby manager",
     )
     data = json.loads(explain(texts.directory, "--json")[1])["managers"]
     assert data == [

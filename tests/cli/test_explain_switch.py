@@ -34,7 +34,7 @@ def test_right_switch_ends_with_0(explain):
     assert code == ExitCode.OK
     assert said.splitlines()[-2:] == [
         "right: sonic-z9664f (SONiC): 2 ports, those that are not down; not read: buffers, drops",
-        "judged by what is usual: PFC on 3, DSCP 26 and 48, MTU from 4,192 on;"
+        "judged by the usual defaults: PFC on 3, DSCP 26 and 48, MTU from 4,192 on;"
         " judge by a site: --site SITE",
     ]
 

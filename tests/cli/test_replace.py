@@ -36,7 +36,7 @@ def test_node_whose_apply_fails_stays_drained_with_the_reason(cluster, place):
     code, said = place.replace("n1")
     assert code == ExitCode.FAILED, said
     assert "n1: stopped at apply: apply, runs/" in said
-    assert "it goes on at apply" in said
+    assert "it resumes at apply" in said
     stopped = "n1|drained|rdmaprov: replace stopped at apply: failed"
     assert reasons(cluster) == [stopped, "n2|idle|none"]
     code, said = place.replace("n1")

@@ -108,7 +108,7 @@ def test_changed_setting_restarts_and_says_what_the_masters_restart_does(node: O
     apply(node)
     node.ran.clear()
     (note,) = apply(node, check=True, engines=["updn"])["notes"]
-    assert "Apply to the managers that stand by first" in note
+    assert "Apply to the standby managers first" in note
     result = apply(node, engines=["updn"])
     assert ran(node, "restart") == [f"systemctl restart {NAME}"]
     (interrupt,) = result["interrupts"]

@@ -180,7 +180,7 @@ def test_standby_that_does_not_run_is_named(sim: Sim, capfd: pytest.CaptureFixtu
     wait_for(lambda: master(one) == guid(one) and (one.read(LOG) or "").count("SUBNET UP") >= 1)
     code, problems = sim.verb(capfd)
     assert code == ExitCode.FAILED
-    assert problems == [("node002", "it does not stand by: no subnet manager of it answers")]
+    assert problems == [("node002", "it is not standby: its subnet manager does not answer")]
 
 
 @pytest.mark.long

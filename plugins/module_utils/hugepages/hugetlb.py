@@ -46,7 +46,7 @@ def directory_of(numa_node: int, kib: int) -> str:
 
 
 def numa_nodes(machine: Machine) -> list[int]:
-    """Return the NUMA nodes whose memory the kernel itself uses too, as that of a GPU is not.
+    """Return the NUMA nodes whose memory the kernel itself uses too; that excludes GPUs.
 
     Raises:
         NodeError: the kernel shows none.

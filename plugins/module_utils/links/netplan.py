@@ -181,8 +181,8 @@ class Netplan(LinkManager):
         others = self._others(netdevs, self._networkd.disturbed(self._written)) if netdevs else []
         if others:
             plan.notes.append(
-                "netplan: systemd-networkd reads rdmaprov's files at the next boot; what they say "
-                f"runs already. To read them now would interrupt {', '.join(others)}, whose files "
+                "netplan: systemd-networkd reads rdmaprov's files at the next boot; their settings "
+                f"run already. Reading them now would interrupt {', '.join(others)}, whose files "
                 "are newer than its last reading"
             )
 

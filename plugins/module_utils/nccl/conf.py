@@ -1,4 +1,4 @@
-"""The format of nccl.conf, which NCCL reads without a word about what is wrong. Runs on the node.
+"""The format of nccl.conf, in which NCCL reports no mistake. Runs on the node.
 
 A line is split at its first "=", and nothing is taken off either part: a blank, a quote, a comment
 behind the value or the word export become part of a name or of a value. A variable that is set

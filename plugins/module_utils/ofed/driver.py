@@ -10,7 +10,7 @@ from ..machine import CommandFailed, Machine, NodeError
 from ..plan import CONFIGURED, RUNNING, Change, NotYet, Plan, Refused
 from . import dkms
 
-# Written before packages change and removed once each initramfs was made anew: one that is there
+# Written before packages change and removed once each initramfs was built again: one that is there
 # tells the next plan that a boot may load modules of before.
 STALE_INITRAMFS = "/var/lib/rdmaprov/ofed-initramfs"
 RESTARTED = "/run/rdmaprov/openibd"

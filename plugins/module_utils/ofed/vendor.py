@@ -84,7 +84,7 @@ def check(machine: Machine, arguments: dict[str, Any]) -> None:
         return  # a profile may come without it
     if info is None:
         raise Refused(
-            "ofed_info is not there, though mlnx-ofed-all is installed. Run on the node: "
+            "ofed_info is missing, although mlnx-ofed-all is installed. Run on the node: "
             "apt-get install --reinstall ofed-scripts"
         )
     # DOCA's own version is not OFED's: 3.1.0 has OFED-internal-25.07-0.9.7.
@@ -229,7 +229,7 @@ def _header_offers(machine: Machine, manager: Manager, offers: list[Offer]) -> l
         if package not in names:
             raise Refused(
                 f"kernel {kernel}: modules cannot be compiled for it without its headers, and no "
-                f"repository of the node has {package}; boot a kernel whose headers there are, or "
+                f"repository of the node has {package}; boot a kernel with available headers, or "
                 "add the repository that has them"
             )
     return found

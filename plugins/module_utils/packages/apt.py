@@ -73,10 +73,10 @@ class Apt(Manager):
                     "--force-confold",
                 ]
             )
-            mending = ["--fix-broken", "install"]
-            if not self.burns and _burns(self.machine.run([*_SIMULATE, *mending])):
+            fix = ["--fix-broken", "install"]
+            if not self.burns and _burns(self.machine.run([*_SIMULATE, *fix])):
                 raise burning("what is installed depends on it")
-            self._run([*_QUIET, *mending])
+            self._run([*_QUIET, *fix])
         except CommandFailed as error:
             if not tolerate:
                 raise self._said(error, ", ".join(names) + " cannot be finished") from error

@@ -61,7 +61,7 @@ def _near(plan: Plan, function: Function, device: str) -> str:
     if numa_node == "-1":
         raise Refused(
             f"{device}: the firmware does not say on which NUMA node it is ({path} is -1); "
-            "mend that in its setup, or write pcie_irq_affinity: keep"
+            "correct this in its setup, or write pcie_irq_affinity: keep"
         )
     near = plan.machine.value(f"{NODES}/node{numa_node}/cpulist")
     if near is None:

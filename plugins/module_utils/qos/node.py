@@ -38,7 +38,7 @@ def plan_netdevs(plan: Plan, netdevs: list[str], wanted: Description) -> None:
             missing = missing or netdev
     if missing and not plan.steps:
         raise NotYet(
-            f"{missing}: there is no RDMA device on it, whose packets to mark. "
+            f"{missing}: it has no RDMA device whose packets could be marked. "
             "Is its driver loaded? Run on the node: rdma link"
         )
 

@@ -95,7 +95,7 @@ def _plan_file(plan: Plan, wanted: list[Parameter], text: str) -> None:
 
 
 def _initramfs(plan: Plan, wanted: list[Parameter], text: str, when: str) -> None:
-    """Have each initramfs made anew that would give a module something else at boot."""
+    """Have each initramfs built again that would give a module something else at boot."""
     machine = plan.machine
     if when == "never" or not (text or initramfs.was_looked_into(machine)):
         return

@@ -157,7 +157,7 @@ class _Manager:
             return
         if found.guid == self._port.guid:
             self._say("the master restarts; the next manager computes all routes again")
-            note = "it is the master. Apply to the managers that stand by first (--limit)"
+            note = "it is the master. Apply to the standby managers first (--limit)"
             self._plan.notes.append(f"{self._name}: {note}")
         elif found.priority is not None and found.priority < self._priority:
             self._say(f"it takes over from priority {found.priority} and computes all routes again")

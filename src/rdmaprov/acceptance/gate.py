@@ -66,7 +66,7 @@ class Gate:
         if len(names) < 2:
             raise UsageError(
                 f"{', '.join(names)}: accept needs two nodes or more",
-                "What is measured is between nodes: add one that is known to be good to --limit",
+                "Measurements need two nodes: add a node that is known to be good to --limit",
             )
         result = GateResult(names)
         try:

@@ -35,7 +35,7 @@ class Options:
         isolate: find what is at fault by testing groups if the run does not show it.
         limit_s: seconds that each job may take; None for what its parts may.
         soak_s: seconds of a soak at the end; 0 for none.
-        keep_going: go on without the nodes that a stage found bad; else stop after it.
+        keep_going: continue without the nodes that a stage found bad; else stop after it.
         cross_rail: test paths from each rail to the others, too.
     """
 

@@ -55,7 +55,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     type=click.Choice(["auto", "never"]),
     default="auto",
     show_default=True,
-    help="If a stage finds nodes at fault, go on without them (auto), or stop there (never).",
+    help="If a stage finds nodes at fault, continue without them (auto), or stop there (never).",
 )
 @click.option(
     "--resume",

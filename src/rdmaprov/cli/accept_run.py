@@ -177,7 +177,7 @@ def _known_stages(
         return {}
     run = find_run(same) if resume == "newest" else Path(resume)
     if run is None:
-        screen.remark(Line("no interrupted run of the same site, nodes and options: starting anew"))
+        screen.remark(Line("no interrupted run of the same site, nodes and options: new run"))
         return {}
     screen.remark(Line(f"resuming {run}"))
     return read_stages(run, same)

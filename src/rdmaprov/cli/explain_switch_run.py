@@ -59,7 +59,7 @@ def switch_lines(found: Sequence[SwitchAssessment], wanted: WantedSwitch) -> Ite
         yield printable(f"note: no port names {some(missing, 3)}")
     if not wanted.is_site:
         yield (
-            f"judged by what is usual: PFC on {', '.join(map(str, sorted(wanted.pfc)))}, DSCP"
+            f"judged by the usual defaults: PFC on {', '.join(map(str, sorted(wanted.pfc)))}, DSCP"
             f" {wanted.roce_dscp} and {wanted.cnp_dscp}, MTU from {wanted.mtu_bytes:,} on;"
             " judge by a site: --site SITE"
         )

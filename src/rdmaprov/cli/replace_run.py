@@ -207,7 +207,7 @@ def _conclude(work: Work, stopped: Stopped) -> ExitCode:
     style = "red" if stopped.code is ExitCode.FAILED else "yellow"
     where = f"{names}: stopped at {stopped.step}: {stopped.text}"
     work.ready.screen.show(Line(where, style))
-    again = f"When that is solved, run the same command again: it goes on at {stopped.step}"
+    again = f"When that is solved, run the same command again: it resumes at {stopped.step}"
     work.ready.screen.show(Line(again))
     return stopped.code
 

@@ -32,7 +32,8 @@ def revert(**given: Any) -> int:  # noqa: ANN401 - revert_run.take_back has thei
     RUN is the name of a directory in runs/, or a path. Files that it replaced come back from the
     copies that each node keeps of its last changes, byte by byte with owner and mode; files that it
     created are removed; units start at boot as before. Daemons then read their files again, and the
-    bootloader's configuration and the initramfs are made anew. What runs stays until a reboot.
+    bootloader's configuration and the initramfs are created again. Running settings stay until a
+    reboot.
 
     A node on which somebody changed such a file since is left alone and named. Packages, firmware
     and firmware settings stay, and are listed. To resume an interrupted run, run the same command

@@ -169,13 +169,13 @@ def _jobs(
     scheduler = choose_scheduler(ready.fleet.nodes)
     has_scheduler = not isinstance(scheduler, NoScheduler)
     if not has_scheduler:
-        click.echo(f"validate: of all nodes, as nobody knows which are idle ({KIND}: none)")
+        click.echo(f"validate: all nodes ({KIND}: none)")
     words = ["--idle"] if has_scheduler else []
     yield _job("validate", site, validate_at, words, vault)
     if accept_at and isinstance(scheduler, Slurm):
         yield _job("accept", site, accept_at, words, vault)
     elif accept_at:
-        click.echo(f"accept: left out: without Slurm, jobs may run on the nodes ({KIND})")
+        click.echo(f"accept: not scheduled: without Slurm, jobs may run on the nodes ({KIND})")
 
 
 def _job(
@@ -209,7 +209,7 @@ def _require_calendar(option: str, when: str) -> None:
 
 
 def _require_same(files: Mapping[Path, str], is_forced: bool) -> None:
-    """Raise if a unit is there with another text, and that is not to be overwritten."""
+    """Raise if a unit exists with another content, and that is not to be overwritten."""
     for path, text in files.items():
         try:
             there = text.encode() if is_forced else read_whole(path, _MOST_UNIT)
@@ -218,4 +218,4 @@ def _require_same(files: Mapping[Path, str], is_forced: bool) -> None:
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}", "Move it away") from error
         if there != text.encode():
-            raise UsageError(f"{path} is there with another text", "Compare them, or pass --force")
+            raise UsageError(f"{path} exists with another content", "Compare them, or pass --force")

@@ -22,8 +22,8 @@ def lines(assessment: Assessment) -> Iterator[str]:
         for each in sorted(assessment.managers, key=lambda each: each.state)
     ]
     if said and all(each.state != "STANDBY" for each in assessment.managers):
-        unasked = "who stands by is not known (saquery SMIR)"
-        said.append("none stands by" if assessment.knows_managers else unasked)
+        unasked = "standby managers unknown (saquery SMIR)"
+        said.append("no standby manager" if assessment.knows_managers else unasked)
     if said:
         yield printable(f"managers: {', '.join(said[:_MOST_SHOWN])}")
     yield from pattern_lines(assessment)

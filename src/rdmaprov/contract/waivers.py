@@ -139,7 +139,9 @@ def rules(ids: Iterable[str]) -> tuple[Rule]:
             rule = entry.get("rule")
             if rule in NOT_WAIVABLE:
                 message = f"{rule} protects nodes or downloads and cannot be waived"
-                yield Violation(VARIABLE, message, "remove it, and mend what it names", (index,))
+                yield Violation(
+                    VARIABLE, message, "remove it, and fix the problem that it names", (index,)
+                )
             elif rule not in known:
                 message = f"there is no rule {rule} that can be waived"
                 remedy = "write the id at the end of the problem's line, such as qos.pfc-one"

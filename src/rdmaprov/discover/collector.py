@@ -199,7 +199,7 @@ def lldp(rails):
 
 
 def count_numa_nodes(root):
-    """Return the number of NUMA nodes with memory that the kernel uses, as that of GPUs is not."""
+    """Return the number of NUMA nodes with memory that the kernel uses, unlike that of GPUs."""
     base = "sys/devices/system/node"
     text = read(root, base, "has_normal_memory") or read(root, base, "online")
     ranges = re.findall(r"(\d+)(?:-(\d+))?", text)

@@ -190,7 +190,7 @@ INPUTS = (
         ),
         _each(ras_report.read),
         "which processes do not answer; errors that ranks report",
-        "who keeps the others waiting: it shows one moment",
+        "which rank keeps the others waiting: it is a snapshot",
         document=lambda found: "communicators_count" in found and "communicators" in found,
     ),
     InputKind(
@@ -200,7 +200,7 @@ INPUTS = (
             r"\A\x80[\x02-\x05](?s:.){0,4096}(?:pg_config|comm_lib_version|nccl_version|entries)"
         ),
         flight.read,
-        "which ranks called different operations; who did not join which one",
+        "which ranks called different operations; which rank did not join one",
         "whether an operation is overdue: that takes the watchdog's words",
         document=flight.is_dump,
     ),

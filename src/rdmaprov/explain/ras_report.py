@@ -41,7 +41,7 @@ _LAUNCHED = re.compile(
 )
 _NO_COMMA = re.compile(rb'("nvml_dev": \d{1,9})(\s{1,64}"status":)')
 _ENDING = {"FINALIZE", "ABORT"}
-_AGAIN = "ask again after a minute (ncclras -v): who stays behind then keeps the others waiting"
+_AGAIN = "ask again after a minute (ncclras -v): a rank that stays behind keeps the others waiting"
 _NOT_ALL = "it did not hear from all in time"
 _LOOK = "look at the process, its standard error and exit status, and dmesg -T on its host"
 

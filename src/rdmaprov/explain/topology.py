@@ -113,7 +113,7 @@ def _far(found: GpuTopology) -> Iterator[Finding]:
     for distance, gpus in found.far.items():
         yield Finding(
             "nccl.no-gdr",
-            f"{some(gpus, 8)}: the nearest NIC is {distance} away, and NCCL by itself uses"
+            f"{some(gpus, 8)}: the nearest NIC is {distance} away, and by default NCCL uses"
             " GPUDirect RDMA up to PXB",
             "see what it did: pass its log (NCCL_DEBUG=INFO); a virtual machine hides switches",
             proven=False,

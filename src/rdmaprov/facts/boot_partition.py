@@ -45,7 +45,7 @@ def parse(files: Files, netdev: str, parent: str) -> BootPartition:
         if found.key is not None:
             return found
         missing = missing or found.where
-    return BootPartition(None, missing or "link managers' files, none of which makes it")
+    return BootPartition(None, missing or "link managers' files, none creates it")
 
 
 def _made(files: Files, netdev: str, parent: str) -> Iterator[BootPartition]:

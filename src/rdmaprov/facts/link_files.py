@@ -62,7 +62,7 @@ class Boot:
     @property
     def where(self) -> str:
         """Return the files in words."""
-        return ", ".join(self.files) or "link managers' files, none of which names it"
+        return ", ".join(self.files) or "link managers' files, none names it"
 
 
 def read(host: Host) -> Files:

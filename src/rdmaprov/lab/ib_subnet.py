@@ -325,7 +325,7 @@ class SubnetDaemons:
         self._wait(name, ("tables configured", "SUBNET UP"))
 
     def start_second_manager(self) -> None:
-        """Start an opensm on the second node's first rail, and wait until it stands by.
+        """Start an opensm on the second node's first rail, and wait until it is standby.
 
         Raises:
             SubnetNotUp: no standby within UP_TIMEOUT_S.

@@ -14,7 +14,7 @@ SPINES_RANGE = range(129)
 CABLES_RANGE = range(1, 33)
 CORES_RANGE = range(65)
 PLANES_RANGE = range(8)  # their numbers
-# ibsim 0.10 knows no NDR: it would make it 4x SDR without a word.
+# ibsim 0.10 knows no NDR: it would silently make it 4x SDR.
 RATE = "4xHDR"
 RATE_GBPS = 200
 _MOST_PORTS = 254  # of a switch (InfiniBand Architecture 1.5, 14.2.5.3)

@@ -23,7 +23,7 @@ def user_key(layout: Layout) -> Path:
 
 
 def host_key(layout: Layout, node: str) -> Path:
-    """Return the private key by which a node proves who it is."""
+    """Return the private key by which a node proves its identity."""
     return layout.node(node) / "ssh_host_ed25519_key"
 
 

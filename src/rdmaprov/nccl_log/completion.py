@@ -112,7 +112,7 @@ def statuses() -> dict[str, Any]:
 def parse_completion(message: bytes) -> CompletionError | None:
     """Return what a message says of a completion with error, None if it says nothing of one.
 
-    The message does not say whose it is.
+    The message does not name its owner.
     """
     start = _START.search(message)
     if start is None:

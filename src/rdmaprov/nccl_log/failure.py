@@ -1,7 +1,7 @@
 """Why a job failed, from what its logs say of the end: causes first, then paths, then victims.
 
 A rank that lost another one, or waited for it, is a victim: where a cause is known, it is a note.
-The rank that did not join, or that ended without a word, is named beside it.
+The rank that did not join, or that ended without a message, is named beside it.
 """
 
 from collections import defaultdict
@@ -208,7 +208,7 @@ def _lost(matrix: Matrix, victims: Sequence[RankTrouble]) -> Finding:
     quiet = [rank for rank in others if rank not in broken.ranks_that_ended]
     if len(quiet) == 1:
         silent = format_numbers(quiet)
-        what = f"{silent} ended without a word; {who} lost the connection{within}"
+        what = f"{silent} ended without a message; {who} lost the connection{within}"
         return Finding(_KIND, what, f"look at {silent}: {_LOOK}")
     what = f"{who} lost the connection to another rank{within}"
     if quiet:
@@ -217,7 +217,7 @@ def _lost(matrix: Matrix, victims: Sequence[RankTrouble]) -> Finding:
         what = f"{who} lost the connection to {format_numbers(others)}{within}"
         what += ", which ended in order: ranks may have called different operations"
     if matrix.silent:
-        what += f"; {some(matrix.silent, 2)} ended without a word"
+        what += f"; {some(matrix.silent, 2)} ended without a message"
     return Finding(_KIND, f"{what}: '{_short(words.words)}'", f"look for the first one: {_LOOK}")
 
 

@@ -10,7 +10,7 @@ import time
 from rdmaprov.node import unit
 from rdmaprov.node.hunt import VARIABLE, end_all, follow_parent, read_bytes
 
-KEEPER, REQUEST = "keeper.py", "request.json"  # of a keeper that is a unit
+KEEPER, REQUEST = "keeper.py", "request.json"  # of a supervisor that is a unit
 
 
 def write(directory, name, data):

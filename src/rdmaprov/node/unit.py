@@ -17,7 +17,7 @@ OLDEST, OOM_POLICY = 239, 243
 # Of the memory that is free at the start. Ranks that take more are ended; the node's own services
 # keep the rest, and the kernel has no reason to choose one of them. The share is our choice.
 MEMORY_SHARE = 0.9
-STOP_S = 5  # for a keeper that waits for systemd, and for processes that hang in the kernel
+STOP_S = 5  # for a supervisor that waits for systemd, and for processes that hang in the kernel
 LIMIT_S = 30
 # A unit requires sysinit.target unless it says otherwise, and so would start what that holds on a
 # node that has not booted so far, or not in this way: an acceptance starts nothing but its own.
@@ -87,7 +87,7 @@ def start(name, description, options, words):
 
 
 def keeper_options():
-    """Return the options of the unit of a keeper: the last to go when memory is short."""
+    """Return the options of the unit of a supervisor: the last to go when memory is short."""
     stop_s = "TimeoutStopSec={}".format(STOP_S)
     properties = [*ALONE, "KillMode=mixed", stop_s, "OOMScoreAdjust=-900"]
     return ["--collect"] + ["--property=" + each for each in properties]

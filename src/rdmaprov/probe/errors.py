@@ -20,7 +20,7 @@ class NodeSilent(NodeUnreachable):
 
 
 class LoginDropped(NodeUnreachable):
-    """An sshd on the way ended the connection before it knew whose it is; nothing was asked."""
+    """An sshd on the way ended the connection before it knew the user; nothing was asked."""
 
 
 class NoAnswer(NodeError):

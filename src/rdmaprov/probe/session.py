@@ -238,7 +238,7 @@ async def open_patiently(
 async def _open_again(
     target: Target, source: bytes, patience: Patience, opening: Opening
 ) -> Connection:
-    """Return a connection, made anew for as long as logins are dropped and there are tries left."""
+    """Return a connection, opened again while logins are dropped and there are tries left."""
     waits, began = waits_s(), 0
     while True:
         try:

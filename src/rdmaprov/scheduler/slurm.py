@@ -34,7 +34,7 @@ class Slurm:
         return {name: _with_jobs(each, jobs.get(name, ())) for name, each in found.items()}
 
     def drain(self, node: str, reason: str) -> None:
-        """Have a node get no new job; `scontrol` overwrites any reason without a word."""
+        """Have a node get no new job; `scontrol` silently overwrites any reason."""
         ask_slurm("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
 
     def resume(self, node: str) -> None:

@@ -28,7 +28,7 @@ from rdmaprov.subnet.problem import at, unknown, word, wrong
 _REMEDIES = {
     "missing": "Look at the port on the node (ibstat), at its cable, and at the switch's port",
     "missing switch or cable": "Look at the cable, and at the switches at both of its ends",
-    "extra": "Write it into the site, or find out whose it is",
+    "extra": "Write it into the site, or find its owner",
     "cabling": "Move the cable to where the plan has it, or correct the plan (fabric_rails, leaf)",
     "rate": "Reseat or replace the cable; compare what both ends support (iblinkinfo)",
     "errors": "Clean or replace the cable; clear the counters (perfquery -R) and read them again",
@@ -86,9 +86,9 @@ def _strangers(plan: SubnetPlan, subnet: Assessment, nodes: dict[int, str]) -> I
 
 def _absent(node: str, subnet: Assessment) -> Finding:
     if subnet.knows_managers:
-        text = "it does not stand by: no subnet manager of it answers"
+        text = "it is not standby: its subnet manager does not answer"
         return at(wrong("subnet.manager", node, None, text), node)
-    text = "whether it stands by is unknown: saquery SMIR named no manager"
+    text = "whether it is standby is unknown: saquery SMIR named no manager"
     return at(unknown(node, text), node)
 
 

@@ -261,7 +261,7 @@ def saved_manager_problems(subnet: Subnet) -> Iterator[Finding]:
     answered = {each.lid for each in subnet.managers}
     for lid in subnet.known_managers or ():
         if answered and lid not in answered:
-            text = f"the master knows a manager at LID {lid}, of which sminfo.txt says nothing"
+            text = f"the master knows a manager at LID {lid}, which sminfo.txt does not list"
             yield unknown("subnet manager", text)
     ends = [end for cable in subnet.discovery.cables for end in (cable.near, cable.far)]
     if not ends or subnet.discovery.is_cut:

@@ -171,7 +171,7 @@ READER = SwitchReader(
             "MTU, rate, link and neighbour of each port",
             (SwitchFact.MTU,),
         ),
-        SwitchAsk("nv config show -o commands", "what is set, if nothing of the above is at hand"),
+        SwitchAsk("nv config show -o commands", "the settings, if none of the above is available"),
         SwitchAsk("nv show interface PORT qos roce status", "the same as set on a port"),
         SwitchAsk("nv show interface PORT qos roce counters", "drops", (SwitchFact.DROPS,)),
         SwitchAsk(

@@ -113,7 +113,7 @@ def collect_rarely() -> Callable[[], None]:
 MARKERS = {
     "state": "settings: configured on disk, running now, after a reboot",
     "links": "ports: state, rate, PCIe link, errors",
-    items.LIVE: "traffic between nodes; commands of these tests always run anew",
+    items.LIVE: "traffic between nodes; commands of these tests always run again",
     "acceptance": "collectives over the fabric, with their bandwidth; runs only on request",
 }
 # More nodes are a large fleet: pytest's own time for 60 checks on each of 16 is that of its start.

@@ -103,7 +103,7 @@ def _silences(fleet: WatchedFleet, name: str, node: NodeAccount) -> Iterator[Fin
         yield _unknown("node.silent", "it has not answered yet", "Watch longer", name)
     if node.reboots:
         at = ", ".join(duration(each) for each in node.reboots[:3])
-        what = f"it booted anew during the watch (seen at {at}): what it counted until then is lost"
+        what = f"it rebooted during the watch (seen at {at}): its earlier counts are lost"
         yield _unknown("node.rebooted", what, "Find out why: its console, last -x", name)
 
 
@@ -118,7 +118,7 @@ def _odd_counters(name: str, node: NodeAccount) -> Iterator[Finding]:
     stopped = {key for key in node.may_stop if (node.levels[key] or 0) >= STOPS_AT[key[1]]}
     for counter in sorted({each for _, each in stopped}):
         rails = {rail for rail, each in stopped if each == counter}
-        what = f"{counter} of {_rails(rails)} is at its largest value, and counts no more"
+        what = f"{counter} of {_rails(rails)} is at its maximum and no longer counts"
         yield _unknown("counters.full", what, "Set it back: perfquery -R", name, counter)
     gone = {rail for rail, _ in node.gone}
     if gone:

@@ -98,7 +98,7 @@ class NodeAccount:
         unfit: why nothing is read of a rail, by its number.
         may_stop: counters that stop at their largest value.
         resets: when counters were seen to be set back, in seconds since the watch began.
-        reboots: when the node was seen to have booted anew.
+        reboots: when the node was seen to have rebooted.
         gaps: from when to when it did not answer.
         lost: why it does not answer now; None while it does.
         cpu_s: processor time that reading took on the node.

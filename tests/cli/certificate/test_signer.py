@@ -213,7 +213,7 @@ def test_over_ssh_a_node_signs_with_no_other_key_than_the_one_of_its_connection(
         gone = notary.countersign(connection, {"n1": other}, {"n1": keys})["n1"]
     assert entry["signature"] == ""
     assert entry["missing"] == "no host key in /etc/ssh is the one in known_hosts"
-    assert gone["missing"].startswith("it is not what was measured: rail 0")
+    assert gone["missing"].startswith("it differs from the measured node: rail 0")
 
 
 def test_a_key_of_hostile_text_is_no_key():

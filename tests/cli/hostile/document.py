@@ -16,7 +16,7 @@ from tests.cli.hostile.stranger_inputs import AREAS
 from tests.cli.hostile.strangers import tried
 from tests.cli.hostile.verbs import Tally, total, try_run
 
-HEAD = "| answers that are wrong on purpose | tried | held |\n|---|---|---|\n"
+HEAD = "| hostile answers to | tried | held |\n|---|---|---|\n"
 
 
 def table(rows: Iterable[tuple[str, int, int]]) -> str:
@@ -29,7 +29,7 @@ def expected() -> str:
     return table((verb, len(of_verb(verb)), len(of_verb(verb))) for verb in VERBS)
 
 
-STRANGERS = "| of strangers | tried | held | what held means |\n|---|---|---|---|\n"
+STRANGERS = "| hostile input | tried | held | required exit code and effect |\n|---|---|---|---|\n"
 
 
 def stranger_table(held: Mapping[str, tuple[int, int]]) -> str:

@@ -46,6 +46,15 @@ OLD = {
     r"is at rail \S+ and at rail\b": "is listed on rails … and …",
     r"holds rail\b": "rails … share",
     r"made what\b|makes? nodes what\b": "brought to the state",
+    r"told from\b": "distinguished from",
+    r"mend(?:s|ed|ing)?\b": "repair, fix",
+    r"as that of\b|that of which\b": "the same … as",
+    r"nobody keeps\b": "say what is unknown",
+    r"(?:the|a) keeper\b|keeper of\b": "supervisor",
+    r"without a word\b": "without a message",
+    r"stands by\b": "is standby",
+    r"booted anew\b|made anew\b": "rebooted, created again",
+    r"(?:whose|who) it is\b|whose that is\b": "its owner, its cause",
 }
 # A docstring's argument, attribute or error is told by a noun; these alone tell nothing.
 EMPTY = re.compile(

@@ -66,7 +66,9 @@ def test_rule_that_protects_nodes_or_downloads_is_not_waived(tmp_path: Path, rul
     everyone = sites.GOOD["group_vars/all.yml"] + f"fabric_waivers: [{{rule: {rule}, reason: x}}]\n"
     site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
     (problem,) = contract.problems(load_site(site))
-    assert problem.text().endswith("remove it, and mend what it names [n1, n2] (waivers.valid)")
+    assert problem.text().endswith(
+        "remove it, and fix the problem that it names [n1, n2] (waivers.valid)"
+    )
 
 
 @pytest.mark.parametrize(

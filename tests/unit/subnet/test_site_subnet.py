@@ -283,7 +283,7 @@ def test_standby_that_does_not_answer_is_named(texts):
     with_managers(texts, ("node001 mlx5_0", 14, "MASTER"))
     plan = managed("node001", "node002")
     assert said(judged(texts, plan)) == [
-        ("wrong", "node002", "it does not stand by: no subnet manager of it answers")
+        ("wrong", "node002", "it is not standby: its subnet manager does not answer")
     ]
     with_managers(texts, ("node001 mlx5_0", 14, "MASTER"), known=False)
     ((level, node, _),) = said(judged(texts, plan))

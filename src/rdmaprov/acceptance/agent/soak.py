@@ -20,8 +20,8 @@ class Soak:
     """A collective that runs for a task's `soak_s`.
 
     Random data are whole numbers whose sum over all ranks float32 has exactly. So the result of an
-    iteration is the same as that of the one before, in any order of adding, and a sum over its bits
-    shows one that is not. The last iteration of each interval has exact values, and is verified.
+    iteration equals the previous one, in any order of adding, and a sum over its bits shows a
+    difference. The last iteration of each interval has exact values, and is verified.
     """
 
     def __init__(self, group: RankGroup) -> None:

@@ -29,7 +29,7 @@ _PORT_ERROR = re.compile(
 )
 _PORT_REMEDY = "Check the rail's cable, transceiver and switch port: link_downed, dmesg -T, mlxlink"
 _REMEDY = (
-    "Check cable, switch port and counters at both ends (rdmaprov verify), then the path alone: "
+    "Check cable, switch port and counters at both ends (rdmaprov validate), then the path alone: "
     "ib_write_bw between these two HCAs"
 )
 

@@ -58,7 +58,7 @@ def _contradicted(ran: JobRun) -> Iterator[Finding]:
             named.add(node)
             what = (
                 f"rank {event['rank']} says that data from rank {source} arrives wrong, and all "
-                f"results were right, on {len(others)} other nodes too: what it says is not true"
+                f"results were right, on {len(others)} other nodes too: its report is wrong"
             )
             remedy = f"Drain {node}, test its memory, and find out what answers there"
             yield Finding(

@@ -82,7 +82,7 @@ def judge_others(
             continue
         values: dict[str, float | str] = {"gb_s": row.busbw_gb_s, "collective": name}
         remedy = (
-            "An all-reduce hides one bad path, as neighbors alone meet in it: run rdmaprov accept "
+            "An all-reduce hides one bad path, as only neighbors communicate: run rdmaprov accept "
             "--pairs with perftest on the nodes, which tests each path"
         )
         found.append(

@@ -30,9 +30,7 @@ def find_bad_paths(live: LiveRanks) -> list[FaultyPart]:
             return slow_among(groups)[local]
 
         if slow and (pair := narrow(names, slow_on_rail)):
-            why = (
-                f"all-to-alls are slow on GPU {local}'s rail whenever both are in one, and not else"
-            )
+            why = f"all-to-alls are slow on GPU {local}'s rail only when both are in one"
             node = next(node for node in live.site.nodes if node.name == pair[0])
             rail = rail_of(node, local, live.site.per_node)
             found.append(FaultyPart("pair", pair, True, why, rail=rail))

@@ -3,14 +3,14 @@
 
     python3 -c LOADER MARK   with its source and then one JSON document on standard input
 
-`start` prints where the program runs, and returns; a keeper stays behind. It ends everything of
+`start` prints where the program runs, and returns; a supervisor stays behind. It ends everything of
 the program, and then removes its directory, on `stop`, when `lease` was not touched for a while, or
 after the time limit when no request comes any more.
 
-Where systemd runs, program and keeper are units, MARK and MARK-keeper: systemd has the time limit
-and the memory limit, and ends all processes; the keeper has the lease. Elsewhere, as in containers,
-and for users other than root, the keeper does all of it, and finds what the program started
-by MARK in its environment.
+Where systemd runs, program and supervisor are units, MARK and MARK-keeper: systemd has the time
+limit and the memory limit, and ends all processes; the supervisor has the lease. Elsewhere, as in
+containers, and for users other than root, the supervisor does all of it, and finds what the program
+started by MARK in its environment.
 """
 
 import base64
@@ -115,7 +115,7 @@ def keep(request, directory, mark, kind):
 
 
 def start(request, mark):
-    """Start the keeper; say where, once it runs."""
+    """Start the supervisor; say where, once it runs."""
     directory = make_directory(request, mark)
     if unit.is_available() and start_unit(request, directory, mark):
         print(json.dumps({"directory": directory}))
@@ -124,18 +124,18 @@ def start(request, mark):
 
 
 def start_unit(request, directory, mark):
-    """Return whether the keeper runs as a unit: with this source, and what it is asked for."""
+    """Return whether the supervisor runs as a unit: with this source, and what it is asked for."""
     kept = {name: value for name, value in request.items() if name != "files"}
     kept["inherited"] = dict(os.environ)
     write(directory, KEEPER, source)  # noqa: F821 - the loader's, which runs it
     write(directory, REQUEST, json.dumps(kept).encode("ascii"))
     words = [sys.executable, "-I", os.path.join(directory, KEEPER), "keep", mark]
-    name, what = unit_names(mark)[1], "Keeper of the ranks of rdmaprov accept"
+    name, what = unit_names(mark)[1], "Supervisor of the ranks of rdmaprov accept"
     return not unit.start(name, what, unit.keeper_options(), words)
 
 
 def start_session(request, directory, mark):
-    """Start the keeper in a session of its own."""
+    """Start the supervisor in a session of its own."""
     starter = os.getpid()
     if os.fork():
         print(json.dumps({"directory": directory}))
@@ -151,7 +151,7 @@ def start_session(request, directory, mark):
 
 
 def stop(mark):
-    """End a keeper and everything of its program; print what is left."""
+    """End a supervisor and everything of its program; print what is left."""
     directories = [os.path.join(place, mark) for place in PLACES]
     names = unit_names(mark)
     seen = {name: unit.state(name) for name in names} if unit.is_available() else {}

@@ -177,7 +177,7 @@ def parse_event(
     if (where := check(event)) is not RIGHT:
         raise OddAnswer(f"its ranks report {kind} with a wrong {shown(where) or 'shape'}")
     if not all(event.get(name, 0) < world for name in ("to", "source", "peer")):
-        raise OddAnswer(f"its ranks report a rank that is not there: {shown(line)}")
+        raise OddAnswer(f"its ranks report a rank that does not exist: {shown(line)}")
     if tasks is not None and "task" in event and not _is_of_task(event, tasks):
         raise OddAnswer(f"its ranks report a task that is not theirs: {shown(line)}")
     return event

@@ -70,7 +70,7 @@ def folded(found: Sequence[Finding], nodes: int) -> list[Finding]:
             rest += group
             continue
         first = group[0]
-        what = f"{len(names)} nodes fail alike, the first one: {first.what}"
+        what = f"{len(names)} nodes have the same failure, the first one: {first.what}"
         remedy = first.remedy.removeprefix(f"On {first.node}: ")
         rest.append(
             Finding(first.kind, what, remedy, level="fleet", nodes=names, values=first.values)

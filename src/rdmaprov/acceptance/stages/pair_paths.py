@@ -176,7 +176,7 @@ def _unknown_findings(matrix: PathMatrix) -> Iterator[Finding]:
         yield Finding(
             "path.unmeasured",
             f"{quantity(len(left), 'more path')} have no result",
-            "Repair what is named, then run it again",
+            "Repair the named faults, then run it again",
             proven=False,
             nodes=nodes,
         )

@@ -94,13 +94,13 @@ def run_state(words: Mapping[str, Word] | None, nodes: Sequence[str]) -> StageRe
 
 
 def other_boots(words: Mapping[str, Word] | None, facts: Mapping[str, Document]) -> list[Finding]:
-    """Return the nodes that started anew since they were validated.
+    """Return the nodes that rebooted since they were validated.
 
     Args:
         words: the last word about each node.
     """
     bad = {
-        name: f"it started anew since {word.run}"
+        name: f"it rebooted after {word.run}"
         for name, word in (words or {}).items()
         if word.state == PASSED and name in facts and facts[name].get("boot_id", "") != word.boot_id
     }

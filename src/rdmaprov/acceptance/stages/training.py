@@ -28,7 +28,7 @@ from rdmaprov.isolation.compare import BAD_SHARE
 from rdmaprov.words import quantity
 
 GLOO_NOTE = (
-    "training: a small model on CPUs over gloo shows the whole path and who is slow; its tokens, "
+    "training: a small model on CPUs over gloo tests the path and names slow ranks; its tokens, "
     "MFU and efficiency have no floor"
 )
 _UNNAMED = (

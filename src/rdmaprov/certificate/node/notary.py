@@ -32,7 +32,7 @@ def countersign(request, root):
     lists = differences(own["identity"], read_identity(own["described"], root))
     found = [each for texts in lists for each in texts]
     if found:
-        raise CannotDo("it is not what was measured: " + "; ".join(found))
+        raise CannotDo("it differs from the measured node: " + "; ".join(found))
     path, key = host_key(request["keys"], root)
     return {"signature": sign(request["text"], path, request["namespace"]), "key": key}
 
