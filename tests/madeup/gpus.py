@@ -42,6 +42,7 @@ class GpuState:
     link: float = 1.0
     reasons: int = _POWER_CAP
     wrong: int = 0
+    replays: float = 0
     slows: float = 1.0
     model: str = USUAL
 
@@ -77,6 +78,7 @@ def gpu_events(fleet: MadeUpFleet, job: GateJob, task: Task) -> list[dict[str, A
                 "link": [16.0 * own.link, 16.0, 32.0, 32.0],
                 "limit_w": 700.0,
                 "processes": 1 + int(state.foreign_process[node, gpu]),
+                "replays": int(own.replays) or rank % 3,  # healthy links have some
                 "spans": [_span(rate, bf16, own.reasons) for rate in rates],
                 "fp8_tflops": fp8 * share * many[0],
                 "memory_gb_s": memory * own.memory * many[1],
@@ -158,6 +160,13 @@ GPU_FAULTS = {
         ),
         FaultKind(
             "half-link", "half of a GPU's lanes", "nccl#1298", "rank", _one("link", 0.5, 0.5)
+        ),
+        FaultKind(
+            "replaying",
+            "a link that sends 40 to 5000 packets again",
+            "PCIe 5.0, 3.6.2.1",
+            "rank",
+            _one("replays", 40, 5000),
         ),
         FaultKind("corrupting", "one wrong value", _SDC, "rank", _one("link", 1, 1, wrong=1)),
         FaultKind("hot-rack", "a rack at 60 to 80 %", _SC22, "node", _hot_rack),

@@ -11,6 +11,7 @@ from tests.madeup.shape import usual_shape
 from tests.madeup.trials import judge
 from tests.unit.helpers.live_ranks import made_site
 
+from rdmaprov.acceptance.agent.gpu import _rise
 from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.ranks.events import parse_event
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
@@ -51,9 +52,9 @@ def report_of(tmp_path, events, others=()):
 def test_real_gpus_that_are_good_are_good_each_by_its_model(tmp_path):
     report = report_of(tmp_path, [*[event()] * 4, *[event("h100-good")] * 3])
     assert report.findings == []
-    assert report.notes == [
-        "gpu: 2 models, each judged by itself: NVIDIA H200, NVIDIA H100 80GB HBM3"
-    ]
+    assert (
+        "gpu: 2 models, each judged by itself: NVIDIA H200, NVIDIA H100 80GB HBM3" in report.notes
+    )
     assert report.detail is not None
     device = report.detail["devices"][0]
     assert (device["tflops"], device["memory_gb_s"], device["wrong"]) == (654.04, 4258.543, 0)
@@ -87,6 +88,31 @@ def test_a_slow_part_is_named(tmp_path, changed, kind):
     assert ("x8 of x16 lanes" in report.findings[0].what) == ("link" in changed)
 
 
+def test_a_link_that_sends_packets_again_is_named_by_what_it_did_meanwhile(tmp_path):
+    bad, few = event(replays=5000), event(replays=stage._MOST_REPLAYS)
+    report = report_of(tmp_path, [bad, few, event(replays=0)])
+    assert {(e.kind, e.node, e.level, e.proven) for e in report.findings} == {
+        ("gpu.pcie", "n1", "rank", True)
+    }
+    assert "sent 5,000 packets again" in report.findings[0].what
+    assert [note for note in report.notes if "replays" in note] == []
+
+
+def test_replays_that_a_driver_does_not_tell_are_not_verified(tmp_path):
+    report = report_of(tmp_path, [event(), event(replays=-1), event(replays=0)])
+    assert report.findings == []
+    (note,) = report.notes
+    assert "replays are not verified of" in note
+    assert "(n1, n2)" in note
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rise"), [(4, 9, 5), (7, 7, 0), (-1, 9, -1), (9, -1, -1), (9, 2, -1)]
+)
+def test_replays_are_counted_between_two_readings(before, after, rise):
+    assert _rise(before, after) == rise
+
+
 def test_links_that_differ_by_a_switch_accuse_nobody(tmp_path):
     slower = event(to_gpu_gb_s=44.0, from_gpu_gb_s=43.0)
     assert report_of(tmp_path, [slower, *[event()] * 5]).findings == []
@@ -95,7 +121,7 @@ def test_links_that_differ_by_a_switch_accuse_nobody(tmp_path):
 def test_a_model_that_is_not_known_is_judged_by_its_peers(tmp_path):
     report = report_of(tmp_path, [event(device="NVIDIA X1")] * 3)
     assert report.findings == []
-    assert report.notes == ["gpu: what a NVIDIA X1 can do is not known: judged by its peers"]
+    assert "gpu: what a NVIDIA X1 can do is not known: judged by its peers" in report.notes
 
 
 def test_a_fleet_that_throttles_is_no_node_s_fault(tmp_path):

@@ -36,6 +36,11 @@ def _watts(milliwatts: float) -> float:
     return milliwatts / 1000 if milliwatts >= 0 else UNKNOWN
 
 
+def _rise(before: int, after: int) -> int:
+    """Return what was counted between two readings; UNKNOWN where one is, or it began anew."""
+    return after - before if 0 <= before <= after else UNKNOWN
+
+
 class DeviceTest:
     """One device, and what has been seen of it."""
 
@@ -55,6 +60,7 @@ class DeviceTest:
 
     def run(self) -> None:
         """Measure; the GPUs of a node begin each part together, as they do in a job."""
+        replays = self.sensors.replays()
         self._check_exact()
         self.group.is_any(False)
         spans = self._multiply()
@@ -70,6 +76,7 @@ class DeviceTest:
             link=self._link(),
             limit_w=_watts(self.sensors.limit_mw()),
             processes=self.sensors.processes(),
+            replays=_rise(replays, self.sensors.replays()),
             spans=spans,
             fp8_tflops=fp8,
             memory_gb_s=2 * memory,

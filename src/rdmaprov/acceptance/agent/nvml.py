@@ -81,6 +81,10 @@ class GpuSensors:
         """Return the power limit that is in force, in mW."""
         return self._number(("nvmlDeviceGetEnforcedPowerLimit",), ctypes.c_uint)
 
+    def replays(self) -> int:
+        """Return how many packets of its PCIe link were sent again since its driver was loaded."""
+        return self._number(("nvmlDeviceGetPcieReplayCounter",), ctypes.c_uint)
+
     def processes(self) -> int:
         """Return how many processes compute on it."""
         count = ctypes.c_uint(_MOST_PROCESSES)

@@ -121,6 +121,7 @@ _SHAPES: dict[str, dict[str, Check]] = {
         "link": list_of(_SENSOR, 4, least=4),
         "limit_w": _SENSOR,
         "processes": _SENSOR,
+        "replays": _SENSOR,
         "spans": list_of(_SPAN, 600, least=1),
         **dict.fromkeys(("fp8_tflops", "memory_gb_s", "to_gpu_gb_s", "from_gpu_gb_s"), _NUMBER),
         "wrong": mapping_to(_NATURAL),
@@ -132,7 +133,7 @@ _SHAPES: dict[str, dict[str, Check]] = {
     "done": {},
     "ended": {"status": integer(-64, 255)},
 }
-_OPTIONAL = ("iteration", "reduce_us")
+_OPTIONAL = ("iteration", "reduce_us", "replays")
 _KINDS = {
     kind: fields({"event": _TEXT, "rank": _NATURAL, **checks}, _OPTIONAL)
     for kind, checks in _SHAPES.items()

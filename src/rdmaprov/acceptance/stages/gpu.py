@@ -51,6 +51,9 @@ _LEAST_PEERS = 3  # at the same place of their nodes
 # A link that is bad has half of its lanes or of its rate, or less; good ones differ by their NUMA
 # node and by what shares their switch. Between them, our choice.
 _BAD_LINK = 0.75
+# A link within the bit error ratio that PCI Express allows, 10⁻¹², sends 2 packets again while 1.8
+# 10¹² bits are copied, as 16 lanes of 5.0 do here; ten times that, our choice, is no chance.
+_MOST_REPLAYS = 20
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,12 @@ class MeasuredGpu:
     def is_shared(self) -> bool:
         """Return whether another process computed on it, too."""
         return bool(self.event["processes"] > 1)
+
+    @property
+    def replays(self) -> int | None:
+        """Return how many packets its PCIe link sent again; None where its driver does not say."""
+        found = int(self.event.get("replays", -1))
+        return None if found < 0 else found
 
     @property
     def name(self) -> str:
@@ -189,6 +198,12 @@ def judge(report: StageReport, runs: Sequence[JobRun]) -> None:
             Finding("gpu.unmeasured", what, remedy, nodes=tuple(silent), level="node", proven=False)
         )
     report.findings += _wrong(gpus)
+    report.findings += _replaying(gpus)
+    if lacking := [gpu.node for gpu in gpus if gpu.on_gpu and gpu.replays is None]:
+        report.notes.append(
+            f"gpu: PCIe replays are not verified of {quantity(len(lacking), 'GPU')}:"
+            f" their driver does not tell them ({some(list(dict.fromkeys(lacking)), 4)})"
+        )
     report.findings += _disturbed([gpu for gpu in gpus if gpu.is_shared])
     _compare(report, [gpu for gpu in gpus if not gpu.is_shared])
     report.detail = {"devices": [_as_data(gpu) for gpu in gpus]}
@@ -218,6 +233,17 @@ def _wrong(gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
             what = f"{gpu.name} computes wrong values: {said}, in {gpu.event['checked']} products"
             remedy = f"Replace it: its results are wrong without an error. On {gpu.node}: dmesg -T"
             yield _finding(gpu, "gpu.wrong", what, remedy, bad)
+
+
+def _replaying(gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        if (gpu.replays or 0) > _MOST_REPLAYS:
+            what = (
+                f"{gpu.name}: its PCIe link sent {gpu.replays:,} packets again while it worked;"
+                f" at most {_MOST_REPLAYS} are expected"
+            )
+            values: dict[str, float | str] = {"replays": gpu.replays or 0}
+            yield _finding(gpu, "gpu.pcie", what, _SLOT.format(node=gpu.node), values)
 
 
 def _part(number: int) -> str:
@@ -369,6 +395,7 @@ def _as_data(gpu: MeasuredGpu) -> dict[str, Any]:
         "to_gpu_gb_s": round(event["to_gpu_gb_s"], 3),
         "from_gpu_gb_s": round(event["from_gpu_gb_s"], 3),
         "wrong": sum(event["wrong"].values()),
+        "replays": gpu.replays,
         "state": gpu.state,
     }
 
