@@ -1,5 +1,7 @@
 """What the checks of the kernel's log make of nodes: repaired, not root, without a journal."""
 
+import json
+
 import pytest
 from tests.validate.runner import FakeHosts, functions, judge
 
@@ -31,6 +33,33 @@ def test_driver_says_whether_its_gpu_was_repaired(suite, fleet, nodes, changed, 
     line = f"    GPU Recovery Action                   : {asks_for}\n"
     changed.replace_all(QUERY, mode, mode + line)
     assert [each for each, _ in judged(suite, fleet, nodes, changed)] == [state, "passed"]
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"uptime_s": 6000.0}, "known to run 2-validate"),
+        ({"uptime_s": 110.0}, "new since run 2-validate"),  # it began 10 s after the boot
+        ({"uptime_s": 6000.0, "complete": False}, ""),
+        ({"uptime_s": 6000.0, "boot_id": "another"}, ""),
+        ({"uptime_s": "long"}, ""),
+    ],
+)
+def test_line_is_new_since_the_last_complete_validate_or_known_to_it_and_red(
+    suite, fleet, nodes, changed, tmp_path, monkeypatch, own, words
+):
+    monkeypatch.setenv("RDMAPROV_RUNS", str(tmp_path))
+    partial = {"state": "failed", "complete": False, "boot_id": "0b1e", "uptime_s": 7000.0}
+    whole = {"state": "failed", "complete": True, "boot_id": "0b1e", **own}
+    for name, node in (("2-validate", whole), ("3-validate", partial)):
+        (tmp_path / name).mkdir()
+        said = {"schema": 1, "site": str(fleet.site), "seconds": 100.0, "nodes": {"gpu1": node}}
+        (tmp_path / name / "results.json").write_text(json.dumps(said))
+    changed.replace(JOURNAL, "43, pid=7, name=python3", UNCONTAINED)
+    (state, said), _ = judged(suite, fleet, nodes, changed)
+    assert state == "failed"
+    assert words in said
+    assert ("since run" in said or "to run" in said) is bool(words)
 
 
 def dmesg(changed, out, err=""):

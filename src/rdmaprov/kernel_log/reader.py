@@ -7,6 +7,7 @@ counts if its tag is `kernel:`, so that no program can say what only the kernel 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -81,6 +82,12 @@ class LogEvent:
         lines = f"{self.count} lines" if self.count > 1 else ""
         parts = (f"{name}: {self.meaning.means}", who, lines, begin + self.last)
         return f"{self.device}{': ' if self.device else ''}{', '.join(filter(None, parts))}"
+
+    @property
+    def last_s(self) -> float:
+        """Return the seconds from the boot to its last line; infinite where another clock tells."""
+        found = self.last.removesuffix(_AFTER)
+        return float(found) if found != self.last else math.inf
 
     @property
     def remedy(self) -> str:
