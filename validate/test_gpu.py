@@ -23,6 +23,10 @@ _OFF = "--no-persistence-mode"
 _PERSISTENCE, _DOMAIN = "peermem_gpu_persistence", "fabric_nvlink_domain"
 _CHANNEL = "NVreg_CreateImexChannel0"
 _COMMAND, _LIMIT = "gpu_health_command", "fabric_gpu_power_limit_w"
+_NVLINK, _LINKS = "nvidia-smi nvlink -e", "gpu.links"
+_ENDS = (
+    "nvidia-smi nvlink -p, -s; seat both ends of the link; what stays with the slot is the board's"
+)
 _XID, _REPLACE = "dmesg | grep -i xid", "dcgmi diag -r 3; the GPU may have to be replaced"
 
 
@@ -117,8 +121,36 @@ def test_nvlinks(host: Host, node: Node) -> None:
         best = max((own for name, own in found if name == model), key=lambda r: (len(r), sum(r)))
         if (len(rates), sum(rates)) < (len(best), sum(best)):
             where, look = "nvidia-smi nvlink -s", "nvidia-smi nvlink -e; dmesg | grep -i xid"
-            setting = Setting(node, each.address, "NVLink", "", where, look=look, kind="gpu.links")
+            setting = Setting(node, each.address, "NVLink", "", where, look=look, kind=_LINKS)
             setting.reject(*(f"{len(r)} up, {sum(r):g} GB/s together" for r in (rates, best)))
+
+
+def test_nvlink_errors(host: Host, node: Node) -> None:
+    """No NVLink of a GPU counts more errors an hour since the boot than a good link may."""
+    gpus = _gpus(host)
+    if not any(rates for _, rates in gpu.nvlinks(host)):
+        not_applicable("no GPU of the node has an NVLink that is up")
+    found = gpu.nvlink_errors(host)
+    if len(gpus) != len(found):
+        raise CouldNotTell(f"nvidia-smi nvlink -e shows {len(found)} GPUs, -q {len(gpus)}")
+    hours, full = max(1.0, boot.uptime_s(host) / 3600), ""  # the driver was loaded since
+    for each, counters in zip(gpus, found, strict=True):
+        for worst in sorted(counters, key=lambda own: own.errors / own.most, reverse=True)[:1]:
+            if worst.errors > worst.most * hours:
+                name = f"{worst.name} are"
+                setting = Setting(node, each.address, name, "", _NVLINK, look=_ENDS, kind=_LINKS)
+                setting.reject(
+                    f"{worst.errors:,} in {hours:.0f} h", f"at most {worst.most:,} an hour"
+                )
+        full += "".join(
+            f"{each.address} {o.name}; " for o in counters if o.errors == gpu.FULL_COUNTER
+        )
+    if full:
+        raise CouldNotTell(
+            f"full, so their rates are not known: {full}reset them: nvidia-smi nvlink -re"
+        )
+    if not all(found):
+        not_applicable(f"not verified: driver {gpu.read(host).version} shows no errors of NVLinks")
 
 
 def test_driver_libraries(host: Host, node: Node) -> None:

@@ -166,6 +166,7 @@ def test_no_check_faults_a_real_gpu_alone(suite, fleet, nodes, changed, name):
         changed.remove(f"/sys/bus/pci/devices/{address}")
     text = (CAPTURES / f"{name}.txt").read_text().replace("580.159.04", DRIVER)
     changed.put("/.answers/nvidia-smi/-q", text.replace("GPU 00000000:00:06", "GPU 00000000:19:00"))
+    changed.put("/.answers/nvidia-smi/nvlink_-s", "GPU 0: NVIDIA H200\n\t Link 0: <inactive>\n")
     found = judged(suite, fleet, nodes, changed)
     skipped = {each for each, (state, _) in found.items() if state == "skipped"}
     assert {state for state, _ in found.values()} == {"passed", "skipped"}
@@ -180,6 +181,7 @@ def test_no_check_faults_a_real_gpu_alone(suite, fleet, nodes, changed, name):
         "test_imex_runs",
         "test_nvlink_subnet_manager_after_reboot",
         "test_nvlink_subnet_manager_runs",
+        "test_nvlink_errors",
         "test_nvlinks",
     }
 

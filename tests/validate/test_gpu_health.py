@@ -72,6 +72,70 @@ def test_nvlinks_of_real_gpus_are_read():
     ]
 
 
+# A healthy B300, driver 595: what stands in one of AWS's guides for its operators.
+B300 = (
+    "Malformed packet Errors: 0", "Buffer overrun Errors: 0", "Rx Errors: 0", "Rx remote Errors: 0",
+    "Rx General Errors: 0", "Local link integrity Errors: 0", "Tx discards: 0",
+    "Link recovery successful events: 0", "Link recovery failed events: 0",
+    "Total link recovery events: 0", "Effective Errors: 0", "Effective BER: 15e-255",
+    "Symbol Errors: 0", "Symbol BER: 15e-255", "FEC Errors - 0: 36140749276", "FEC Errors - 1: 0",
+    "Raw BER Lane 0: 2061", "Raw BER Total: 1037", "Raw Errors Lane 0: 82",
+)  # fmt: skip
+
+
+def errors_of(text):
+    return [{o.name: o.errors for o in own if o.errors} for own in gpu.parse_nvlink_errors(text)]
+
+
+def test_errors_of_real_nvlinks_are_read():
+    text = (FIXTURES / "nvidia-smi/a100-535-nvlink-errors.txt").read_text()
+    assert errors_of(text) == [{}, {}]
+    assert [len(own) for own in gpu.parse_nvlink_errors(text)] == [36, 36]
+    text = (FIXTURES / "nvidia-smi/v100-580-nvlink-errors.txt").read_text()
+    assert errors_of(text) == [
+        {"NVLink 3 Replay Errors": 2353},
+        {"NVLink 0 Replay Errors": 148, "NVLink 0 CRC Errors": 65535},
+    ]
+
+
+def test_each_error_of_blackwell_is_read_and_nothing_that_a_good_link_counts():
+    text = "GPU 0: NVIDIA B300 SXM6 AC\n" + "".join(f"\t Link 17: {row}\n" for row in B300)
+    (own,) = gpu.parse_nvlink_errors(text)
+    assert (len(own), errors_of(text)) == (10, [{}])
+    for row in B300:
+        changed = text.replace(row, f"{row.partition(':')[0]}: 7")
+        read = row.startswith(("Tx", "Total", "FEC", "Raw")) or "BER" in row
+        assert errors_of(changed) == [{} if read else {f"NVLink 17 {row.partition(':')[0]}": 7}]
+    assert gpu.parse_nvlink_errors("GPU 0: NVIDIA L40S\n\tNot Supported\n") == [[]]
+    assert gpu.parse_nvlink_errors("GPU 0: A\n\t Link 0: CRC Errors: N/A\n") == [[]]
+
+
+@pytest.mark.parametrize(
+    ("uptime_s", "text", "state", "words"),
+    [
+        # Ten minutes after a boot, 2,353 replays of a real board that is broken are many …
+        (600, "v100-580-nvlink-errors.txt", "failed", "NVLink 3 Replay Errors are 2,353 in 1 h"),
+        # … in ten days few; there, only that a counter is full says that something may be.
+        (864000, "v100-580-nvlink-errors.txt", "error", "NVLink 0 CRC Errors; reset them"),
+        (600, "a100-535-nvlink-errors.txt", "passed", ""),
+        (600, "GPU 0: A\n\t Link 0: N/A\nGPU 1: A\n", "skipped", "shows no errors of NVLinks"),
+        (600, "GPU 0: A\n", "error", "shows 1 GPUs, -q 2"),
+    ],
+)
+def test_nvlinks_are_judged_by_errors_an_hour(
+    suite, fleet, nodes, tmp_path, uptime_s, text, state, words
+):
+    node = nodes["gpu1"].like(tmp_path / "gpu1")
+    path = FIXTURES / "nvidia-smi" / text
+    node.put("/.answers/nvidia-smi/nvlink_-e", path.read_text() if text.endswith(".txt") else text)
+    node.put("/proc/uptime", f"{uptime_s}.00 1.00")
+    hosts = FakeHosts({"gpu1": node.host(), "gpu2": nodes["gpu2"].host()})
+    names = frozenset({"test_gpu.py::test_nvlink_errors"})
+    (one,) = judge(suite, fleet, hosts, only=fleet.nodes[0], names=names)
+    assert one.state == state, one.said
+    assert words in one.said
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_fault_of_a_real_gpu_is_seen_and_nothing_else(name):
     assert seen(capture(name))[:2] == (FAULTY[name], set())

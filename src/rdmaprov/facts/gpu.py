@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rdmaprov.boundary import shown
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
@@ -61,6 +62,17 @@ _LIBRARIES = " ".join(f"{root}/usr/lib64 {root}/usr/lib/*-linux-gnu" for root in
 _LIBRARIES += " /usr/local/nvidia/lib64"  # where Container-Optimized OS has it
 _LEVEL = 4  # blanks of a level of the query's output
 NOT_SUPPORTED = ("N/A", "[N/A]", "Not Supported", "[Not Supported]")
+# What `nvidia-smi nvlink -e` calls an error. Up to Hopper, a link corrects the first kinds itself,
+# and a bit error ratio of 10⁻¹², as ports are judged by, makes 720 an hour at 25 GB/s; Blackwell's
+# are behind its FEC. Not among them: FEC, Raw and BER lines, which a healthy B300 counts too
+# (driver 595), traffic, Tx discards, and totals of what has a line of its own.
+_CORRECTED, MOST_CORRECTED, MOST_ERRORS = "CRC|Replay", 1000, 1  # an hour; our choice
+_NVLINK_ERROR = re.compile(
+    rf"\s+Link (\d{{1,3}}): (((?:{_CORRECTED})(?: Flit| Data)? Errors)|(?:Recovery|Malformed packet"
+    r"|Buffer overrun|Rx|Rx remote|Rx General|Local link integrity|Effective|Symbol) Errors"
+    r"|Link recovery (?:successful|failed) events): (\d{1,20})"
+)
+FULL_COUNTER = 0xFFFF  # where Volta's counters stop
 _BUS_ID = re.compile(r"([0-9A-F]{4,8}):([0-9A-F]{2}:[0-9A-F]{2}\.[0-7])", re.IGNORECASE)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
@@ -127,6 +139,14 @@ class Gpu:
         """Return the cluster and clique that it reaches by NVLink, empty for none."""
         cluster, clique = self.text("fabric/clusteruuid"), self.text("fabric/cliqueid")
         return "" if cluster in (None, NO_CLUSTER) else f"cluster {cluster} clique {clique}"
+
+
+class NvlinkErrors(NamedTuple):
+    """A counter of a link since the driver was loaded; how many an hour a good link may have."""
+
+    name: str
+    errors: int
+    most: int
 
 
 @dataclass(frozen=True)
@@ -196,6 +216,23 @@ def parse_nvlinks(text: str) -> list[tuple[str, tuple[float, ...]]]:
             r"(?i)<inactive>|links are inactive|not supported", line
         ):
             raise CouldNotTell(f"nvidia-smi nvlink -s shows {shown(line.strip())!r}")
+    return found
+
+
+def nvlink_errors(host: Host) -> list[list[NvlinkErrors]]:
+    """Return what `parse_nvlink_errors` does of the node's GPUs, in the driver's order."""
+    return parse_nvlink_errors(_output(host, "nvidia-smi", "nvlink -e"))
+
+
+def parse_nvlink_errors(text: str) -> list[list[NvlinkErrors]]:
+    """Return of each GPU what its NVLinks count of errors; none where the driver prints none."""
+    found: list[list[NvlinkErrors]] = []
+    for line in text.splitlines():
+        if re.match(r"GPU \d+: ", line):
+            found.append([])
+        elif found and (row := _NVLINK_ERROR.fullmatch(line.rstrip())):
+            most = MOST_CORRECTED if row[3] else MOST_ERRORS
+            found[-1].append(NvlinkErrors(f"NVLink {row[1]} {row[2]}", int(row[4]), most))
     return found
 
 
