@@ -29,7 +29,8 @@ AWAY = ("unreachable", "could not read", "MaxStartups")
 def said_by(bastion, verb):
     """Return what a verb printed; its exit code is that of nodes that are there, or 4."""
     (bastion.at / "test_own.py").write_text(CHECK)
-    own = {"ANSIBLE_HOME": str(bastion.at / "ansible"), "COLUMNS": "300"}
+    # The forks of four cores: those of two may begin too few logins at once for a drop.
+    own = {"ANSIBLE_HOME": str(bastion.at / "ansible"), "COLUMNS": "300", "ANSIBLE_FORKS": "32"}
     done = start(*VERBS[verb], cwd=bastion.at, **own)
     said = done.stdout + done.stderr
     # No torch is there for ranks.
@@ -43,7 +44,7 @@ def test_no_node_is_lost_though_logins_are_dropped(tmp_path, verb):
     with Bastion(tmp_path, 32) as bastion:
         said = said_by(bastion, verb)
         assert not [word for word in AWAY if word in said], said
-        assert verb == "discover" or bastion.drops  # Ansible has few forks on few processors
+        assert verb == "discover" or bastion.drops  # a machine without time may begin too few
 
 
 def test_nodes_that_are_dead_or_hang_are_named_and_no_other(tmp_path):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
 import re
+import socket
+import subprocess
 import sys
 
 import pytest
 from tests.full_disk import full_disk
 from tests.program import start
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.helpers.ssh_node import Sshd
+from tests.unit.helpers.ssh_node import SSHD, Sshd
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
 
@@ -53,6 +57,27 @@ def refused_connection(_place):
     return {"ansible_host": "127.0.0.1", "ansible_port": 1}
 
 
+@contextlib.contextmanager
+def dropped_login(place):
+    """Yield the variables of nodes whose sshd drops all logins: one waits that says nothing."""
+    Sshd(place)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = {"Port": port, "ListenAddress": "127.0.0.1", "HostKey": place / "host_key"}
+    settings |= {"MaxStartups": "1:100:1", "LoginGraceTime": 900, "PidFile": "none"}
+    (place / "sshd").write_text("".join(f"{name} {text}\n" for name, text in settings.items()))
+    log = place / "log"
+    with subprocess.Popen([str(SSHD), "-D", "-f", place / "sshd", "-E", log]) as sshd:
+        try:
+            assert until(lambda: log.exists() and "Server listening" in log.read_text())
+            with socket.create_connection(("127.0.0.1", port)) as silent:
+                assert silent.recv(4) == b"SSH-"
+                yield {"ansible_host": "127.0.0.1", "ansible_port": port}
+                assert "drop connection #1" in log.read_text()
+        finally:
+            sshd.terminate()
+
+
 def no_sudo(place):
     given = Sshd(place).variables("node.example")
     become = {"ansible_become": True, "ansible_become_user": "nobody"}
@@ -76,9 +101,10 @@ CAUSES = {
     refused_key: "ssh rejects the user or the key. Check ansible_user and",
     unknown_host_key: "its host key is unknown. Connect once by hand and compare the key",
     refused_connection: "ssh: connection refused. Is sshd running there? Try: ssh",
+    dropped_login: "ssh: the node's sshd dropped the login (MaxStartups, or this address is bl",
     no_sudo: "sudo is not installed. Install it on the node, or log in as root",
     no_python: "python3 was not found. Set its ansible_python_interpreter",
-    pyenv_shim: "python3.11 is a shim of pyenv, which has no such version set. Set ansible_python",
+    pyenv_shim: "python3.11 is a shim of pyenv, which has no such version set. Set its ansible_pyt",
 }
 
 
@@ -86,7 +112,7 @@ CAUSES = {
 OWN = {("replace", unknown_host_key): "the host key of n1 is not verified, and nothing was sent"}
 
 
-def said_by(place, verb, variables):
+def said_by(place, verb, variables, *more):
     """Return a verb's exit code on two nodes, and what it printed; an error's remedy follows it."""
     shared = {
         "ansible_user": getpass.getuser(),
@@ -100,7 +126,7 @@ def said_by(place, verb, variables):
     write(place / "site", {**GOOD, "hosts.yml": json.dumps(nodes)})
     (place / "test_own.py").write_text("def test_it(host):\n    host.run_test('true')\n")
     own = {"ANSIBLE_HOME": str(place / "ansible"), "COLUMNS": "400"}
-    done = start(*VERBS[verb], cwd=place, **own)
+    done = start(*VERBS[verb], *more, cwd=place, **own)
     return done.returncode, re.sub(r"\n *hint: +", ". ", done.stdout + done.stderr)
 
 
@@ -115,7 +141,9 @@ def keys(tmp_path):
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda each: each.__name__)
 def test_cause_is_one_text_and_one_exit_code(tmp_path, keys, cause, verb):
-    code, said = said_by(tmp_path, verb, cause(keys))
+    made = cause(keys)
+    with made if cause is dropped_login else contextlib.nullcontext(made) as variables:
+        code, said = said_by(tmp_path, verb, variables)
     assert code == ExitCode.UNKNOWN, said
     # validate writes NODE for a node's name; nodes with one cause are one line in all verbs
     # (discover ends with a line that names the first).
@@ -125,12 +153,13 @@ def test_cause_is_one_text_and_one_exit_code(tmp_path, keys, cause, verb):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "watch"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_node_whose_disk_is_full_is_asked_all_the_same(tmp_path, keys, verb):
     """What a verb reads needs no file there; these nodes lack rails, which is what is found."""
     with full_disk(tmp_path / "disk") as disk:
         given = Sshd(keys).variables("node.example", f"SetEnv HOME={disk.path} TMPDIR={disk.path}")
-        code, said = said_by(tmp_path, verb, given)
+        # `watch` ends by itself where it can watch nobody.
+        code, said = said_by(tmp_path, verb, given, *(["--for", "5s"] if verb == "watch" else []))
     assert not re.search("unreachable|could not read|No space left", said), said
     right = {"validate": 0, "record": 0, "discover": ExitCode.UNKNOWN}
     assert code == right.get(verb, ExitCode.FAILED), said
