@@ -50,7 +50,8 @@ class ActionModule(ActionBase):
         if answer.get("confirm") and not answer.get("failed"):
             why = f"the management path still changes after {MOST_CONFIRMATIONS} confirmed changes"
             return {**result, "failed": True, "changes": changes, "msg": f"{why}; it is reverted"}
-        return {**result, **answer, **({"changes": changes} if changes else {})}
+        facts = {} if answer.get("running") else self._claim.facts
+        return {**result, **answer, **facts, **({"changes": changes} if changes else {})}
 
     def _ask(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Return what the module answered, once no other run holds the node."""
@@ -70,6 +71,11 @@ class ActionModule(ActionBase):
             except Odd as error:
                 return {"failed": True, "msg": f"the node's answer {error}"}
             held = answer.pop("held", None)
+            if answer.get("running") or (held and self._claim.left_running(held)):
+                waits = self._claim.await_step(self._task.action.rpartition(".")[2], held)
+                if waits is not None:
+                    return waits
+                continue
             if held is None:
                 return answer
             if not self._claim.try_again(held):

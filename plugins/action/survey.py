@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ..plugin_utils import role_files
 from ..plugin_utils.answers import Odd, survey_answer
 from ..plugin_utils.budget import limited_memory
-from ..plugin_utils.node_lock import NodeClaim
+from ..plugin_utils.node_lock import NodeClaim, refusal
 from ..plugin_utils.patience import ask_twice
 from ..plugin_utils.planned import digest
 from .role import busy_arguments
@@ -24,23 +24,31 @@ def ask(
     roles: Collection[str],
 ) -> dict[str, Any]:
     """Return what a survey of these roles answered; failed if it has problems."""
-    given = {
-        **action._task.args,
-        **given,
-        "lock": NodeClaim(task_vars, action._task.check_mode).request(),
-        **busy_arguments(action, task_vars),
-    }
-    with limited_memory():
-        raw = ask_twice(
-            action._connection,
-            lambda: action._execute_module(module_args=given, task_vars=task_vars),
-        )
-    if raw.get("skipped"):
-        return {"skipped": True, "changed": False}  # nothing tells; a run never takes it for done
-    try:
-        found = survey_answer(raw, roles)
-    except Odd as error:
-        return {"failed": True, "msg": f"the node's survey {error}"}
+    claim = NodeClaim(task_vars, action._task.check_mode)
+    given = {**action._task.args, **given, **busy_arguments(action, task_vars)}
+    while True:
+        given["lock"] = claim.request()
+        with limited_memory():
+            raw = ask_twice(
+                action._connection,
+                lambda: action._execute_module(module_args=given, task_vars=task_vars),
+            )
+        if raw.get("skipped"):
+            return {"skipped": True, "changed": False}  # nothing tells; never taken for done
+        try:
+            found = survey_answer(raw, roles)
+        except Odd as error:
+            return {"failed": True, "msg": f"the node's survey {error}"}
+        held = found.pop("held", None)
+        if held is None:
+            break
+        if claim.left_running(held):
+            waits = claim.await_step("", held)
+            if waits is not None:
+                return waits
+        elif not claim.try_again(held):
+            return {**found, "msg": refusal(held)}
+    found.update(claim.facts)
     planned = action._task.args.get("planned")
     if planned and "roles" in found and digest(found) != planned:
         found["problems"].insert(0, "the node changed since the plan was shown or kept")

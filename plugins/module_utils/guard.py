@@ -202,7 +202,13 @@ def _owner(machine: Machine, address: str) -> str:
 
 
 def _controllers(machine: Machine) -> list[str]:
-    """Return both ends of the ssh connection that this process came by; none without one.
+    """Return both ends of the ssh connection that this process came by; none without one."""
+    words = connection(machine).split()
+    return [words[0], words[2]] if len(words) == 4 else []
+
+
+def connection(machine: Machine) -> str:
+    """Return SSH_CONNECTION of the ssh connection that this process came by; empty without one.
 
     sudo drops SSH_CONNECTION from the environment, but not from that of its parents.
     """
@@ -211,8 +217,7 @@ def _controllers(machine: Machine) -> list[str]:
         environment = (machine.read(f"/proc/{process}/environ") or "").split("\0")
         for entry in environment:
             if entry.startswith("SSH_CONNECTION="):
-                words = entry.partition("=")[2].split()
-                return [words[0], words[2]] if len(words) == 4 else []
+                return entry.partition("=")[2]
         status = (machine.read(f"/proc/{process}/stat") or "").rpartition(")")[2].split()
         process = int(status[1]) if len(status) > 1 else 0
-    return []
+    return ""

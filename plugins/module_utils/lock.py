@@ -34,11 +34,19 @@ class Held(NodeError):
         holder: what it says about itself; empty if there is no telling.
         running: whether one of its modules runs now.
         left_s: seconds until its lease ends, unless it is renewed.
+        step: whether that is a unit, which ends after a limited time.
     """
 
-    def __init__(self, holder: dict[str, Any], running: bool, left_s: float) -> None:
+    def __init__(
+        self, holder: dict[str, Any], running: bool, left_s: float, step: bool = False
+    ) -> None:
         super().__init__("another run holds the node")
-        self.held: dict[str, Any] = {"holder": holder, "running": running, "left_s": left_s}
+        self.held: dict[str, Any] = {
+            "holder": holder,
+            "running": running,
+            "left_s": left_s,
+            "step": step,
+        }
 
 
 @dataclass
@@ -93,7 +101,7 @@ class NodeLock:
 
     def _take(self) -> None:
         is_running = not _lock(self._file)
-        holder, left_s = _read(self.machine)
+        holder, left_s = read_record(self.machine)
         own = (self.given["holder"]["id"], self.given.get("replace") or None)
         if is_running or (left_s > 0 and holder.get("id") not in own):
             raise Held(holder, is_running, max(left_s, 0.0))
@@ -114,7 +122,7 @@ def release(machine: Machine, given: dict[str, Any]) -> None:
         return
     file = _open(machine)
     try:
-        if _lock(file) and _read(machine)[0].get("id") == given["holder"]["id"]:
+        if _lock(file) and read_record(machine)[0].get("id") == given["holder"]["id"]:
             machine.remove(RECORD)
     finally:
         os.close(file)
@@ -139,7 +147,7 @@ def _lock(file: int) -> bool:
     return True
 
 
-def _read(machine: Machine) -> tuple[dict[str, Any], float]:
+def read_record(machine: Machine) -> tuple[dict[str, Any], float]:
     """Return the run of the record and the seconds left of its lease; no run, 0 if it is odd."""
     try:
         record = json.loads(machine.read(RECORD) or "")

@@ -66,7 +66,8 @@ class Plan:
     `reboot` has the reasons that require a reboot once the steps are done; `guarded` the
     network devices on the management path that steps touch; `interrupts` what steps do to traffic,
     and for about how long; `notes` what was chosen, and why; `warnings` what works against the role
-    and no run of it changes.
+    and no run of it changes; `is_long` whether a step may take minutes or hours: packages, modules,
+    an initramfs, firmware, an image.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -77,6 +78,7 @@ class Plan:
         self.interrupts: list[str] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
+        self.is_long = False
 
     def add(
         self, change: Change, do: Callable[[], None], undo: list[list[str]] | None = None

@@ -15,6 +15,10 @@ JOBS = " ".join(
                  "rke2-server", "rke2-agent", "pbs_mom", "pbs", "sgeexecd", "lsfd", "flux")
 )  # fmt: skip
 
+# A transient unit requires sysinit.target unless it says otherwise, and so would start what that
+# holds on a node that has not booted so far, or not in this way.
+ALONE = ("DefaultDependencies=no", "Conflicts=shutdown.target", "Before=shutdown.target")
+
 
 def show(machine: Machine, properties: str, units: list[str]) -> list[dict[str, str]]:
     """Return properties (a list with commas) of each unit, also of one that does not exist."""

@@ -99,9 +99,10 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import long_step
 from ..module_utils.arguments import plan_role
 from ..module_utils.busy import FORCE_ARGUMENT, refusal
-from ..module_utils.lock import LOCK_ARGUMENT, release
+from ..module_utils.lock import LOCK_ARGUMENT, Held, release
 from ..module_utils.machine import Machine, NodeError
 from ..module_utils.survey import interruptions, is_over, remaining, remember, survey
 
@@ -124,8 +125,15 @@ def main() -> None:
     )
     machine = Machine()
     machine.standing = module.params["standing_processes"]
+    lock = module.params["lock"]
     try:
         machine.require_root()
+        if lock:
+            long_step.refuse(machine, lock["holder"]["id"])
+        if lock.get("replace"):
+            long_step.clear(machine, lock["replace"], others=False)
+    except Held as error:
+        module.fail_json(msg=str(error), held=error.held)
     except NodeError as error:
         module.fail_json(msg=str(error))
     reboots = module.params["reboots"]
@@ -143,7 +151,7 @@ def main() -> None:
     rest = remaining(found, before) if before or module.params["finished"] else ""
     if module.params["finished"] and is_over(found, rest, reboots=reboots):
         with contextlib.suppress(NodeError):  # its lease ends
-            release(machine, module.params["lock"])
+            release(machine, lock)
     if found["problems"]:
         module.fail_json(msg="; ".join(found["problems"]), **found)
     if before and before == found["boot_id"]:

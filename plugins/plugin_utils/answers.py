@@ -37,22 +37,30 @@ class Odd(Exception):
 
 @dataclass(frozen=True)
 class Held:
-    """Another run holds the node: who, if that is known, and whether its module runs now."""
+    """Another run holds the node: who, if that is known, and whether its module runs now.
+
+    Args:
+        step: whether that is a long step, which runs on without its run.
+    """
 
     holder: Holder | None
     running: bool
     left_s: float
+    step: bool = False
 
 
 def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a role's module answered: changes, diff, reboot, and so on; confirm, held.
 
+    A module whose long step runs on the node answers `running`, and nothing else.
+
     Raises:
         Odd: it is not the answer of a role's module.
     """
     if raw.get("failed") or raw.get("unreachable"):
-        held = {"held": held_answer(raw["held"])} if "held" in raw else {}
-        return {**_failure(raw), **held}
+        return {**_failure(raw), **_held(raw)}
+    if raw.get("running"):
+        return {"changed": False, "running": True}
     answer = {**_plan(raw), "changed": _flag(raw, "changed"), "warnings": _warnings(raw)}
     answer["replaced"] = [
         _fields(each, ("path", "before", "after"), MOST_CHARACTERS)
@@ -66,14 +74,14 @@ def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, Any]:
-    """Return what a survey answered: roles, pending, problems, busy, boot_id, uptime_s, warnings.
+    """Return what a survey answered: roles, pending, problems, busy, boot_id, and so on; held.
 
     Raises:
         Odd: it is not the answer of a survey of these roles.
     """
     failed = _failure(raw) if raw.get("failed") or raw.get("unreachable") else {}
     if failed and "roles" not in raw:
-        return failed
+        return {**failed, **_held(raw)}
     found = raw.get("roles")
     if not isinstance(found, Mapping) or set(found) != set(roles):
         raise Odd("covers other roles")
@@ -121,7 +129,11 @@ def held_answer(raw: object) -> Held:
     if not isinstance(left_s, (int, float)) or not 0 <= left_s <= MOST_HELD_S:
         raise Odd("does not say how long the node is held")
     holder = parse_holder(raw["holder"]) if raw["holder"] else None
-    return Held(holder, _flag(raw, "running"), float(left_s))
+    return Held(holder, _flag(raw, "running"), float(left_s), raw.get("step") is True)
+
+
+def _held(raw: Mapping[str, Any]) -> dict[str, Held]:
+    return {"held": held_answer(raw["held"])} if "held" in raw else {}
 
 
 def parse_holder(raw: Mapping[str, Any]) -> Holder:

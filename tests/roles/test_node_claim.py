@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from plugins.plugin_utils.answers import Held, Odd, held_answer, role_answer
 from plugins.plugin_utils.holder import Holder, of_process
-from plugins.plugin_utils.node_lock import LAST_TASK_S, NodeClaim, refusal
+from plugins.plugin_utils.node_lock import LAST_TASK_S, MOST_STEP_S, NodeClaim, refusal
 
 THEIRS = Holder("b" * 32, "ana", "ctl2", 4711, "2026-01-01 00:00:00 UTC", "/runs/1", "boot ns", 9)
 
@@ -85,6 +86,48 @@ def test_last_task_of_a_run_that_ended_here_is_waited_for(clock: Clock, ended: H
 
 def test_node_that_never_lets_go_is_given_up(clock: Clock, ended: Holder):
     assert waited(claim(clock), clock, Held(ended, False, 600)) < LAST_TASK_S + 10
+
+
+def test_plain_playbook_asks_again_by_itself_ever_more_seldom(clock: Clock):
+    one = NodeClaim({}, False, clock, clock.pause)
+    ends = []
+    while (answer := one.await_step("ofed", None)) is None:
+        ends.append(clock.now)
+    pauses = [after - before for before, after in pairwise([0.0, *ends])]
+    assert (pauses[0], round(max(pauses), 6)) == (5, 300)
+    assert len([end for end in ends if end <= 3 * 3600]) <= 50
+    assert ends[-1] < MOST_STEP_S + 300
+    assert answer == {"failed": True, "msg": "the node still says after 4 hours that it is at work"}
+
+
+def test_apply_holds_no_fork_and_its_next_round_goes_on_where_the_last_one_was(clock: Clock):
+    lock: dict[str, Any] = {"holder": asdict(of_process(os.getpid(), "/runs/3")), "wait_s": 0}
+    variables: dict[str, Any] = {"apply_lock": lock, "apply_rounds": True}
+    first = NodeClaim(variables, False, clock, clock.pause).await_step("ofed", None)
+    assert first is not None
+    assert first["running"] is True
+    fact = first["ansible_facts"]["rdmaprov_running"]
+    assert (fact["role"], fact["poll_s"], clock.now) == ("ofed", 5, 0)
+    clock.now = 90
+    again = NodeClaim({**variables, **first}, False, clock, clock.pause)
+    assert again.facts == {"ansible_facts": {"rdmaprov_running": {}}}
+    second = again.await_step("ofed", None)
+    assert second is not None
+    assert second["ansible_facts"]["rdmaprov_running"]["poll_s"] == 30
+    # A cache of facts has those of another run.
+    lock["holder"] = {**lock["holder"], "id": "d" * 32}
+    assert not NodeClaim({**variables, **first}, False, clock, clock.pause).facts
+
+
+def test_step_that_an_ended_run_left_is_waited_for_and_its_lock_replaced(
+    clock: Clock, ended: Holder
+):
+    one = claim(clock)
+    assert one.left_running(Held(ended, True, 600, step=True))
+    assert not one.left_running(Held(ended, True, 600))
+    assert not one.left_running(Held(THEIRS, True, 600, step=True))
+    assert one.await_step("", Held(ended, True, 600, step=True)) is None
+    assert one.request()["replace"] == ended.id
 
 
 def test_holder_is_alive_unless_it_is_certain_that_it_ended(ended: Holder):

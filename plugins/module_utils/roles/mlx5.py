@@ -137,6 +137,7 @@ def _rebuild(plan: Plan, image: initramfs.Image, images: list[initramfs.Image], 
     seen = "overridden" if seen == wanted else seen.replace("\n", "; ")
     change = Change(CONFIGURED, image.path, "module options", seen, wanted.replace("\n", "; "))
     plan.add(change, do)
+    plan.is_long = True
 
 
 def _at_load(

@@ -49,6 +49,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         plan.steps.append(Step(None, lambda: _settle(machine, manager, arguments)))
     else:
         _rest(plan, manager, arguments)
+    plan.is_long = bool(plan.steps)
     return plan
 
 

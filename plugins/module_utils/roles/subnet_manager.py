@@ -101,6 +101,7 @@ def _install(plan: Plan) -> None:
 
     seen = "absent: " + ", ".join(lacking)
     plan.add(Change(CONFIGURED, "packages", "subnet manager", seen, "installed"), do)
+    plan.is_long = True
 
 
 def _files(plan: Plan, told: settings.Settings) -> None:

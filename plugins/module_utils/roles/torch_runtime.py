@@ -63,6 +63,7 @@ def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source
         wanted = " ".join(f"{pin.name}=={pin.version}" for pin in pins)
         change = Change(CONFIGURED, directory, "packages", wrong, wanted)
         plan.add(change, lambda: _build(machine, directory, python, pins, source, pip))
+        plan.is_long = True
 
 
 def _pip(plan: Plan, python: str, source: Source) -> str:
@@ -205,6 +206,7 @@ def image(plan: Plan, tool: str, name: str) -> None:
     if not _is_there(plan.machine, tool, name):
         change = Change(CONFIGURED, tool, name, "absent", "present")
         plan.add(change, lambda: _pull(plan.machine, tool, name))
+        plan.is_long = True
 
 
 def _is_there(machine: Machine, tool: str, name: str) -> bool:
