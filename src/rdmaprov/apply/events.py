@@ -66,13 +66,14 @@ class NodeEvent:
     """One event of a node.
 
     Args:
-        kind: "started", "done", "skipped", "failed", "unreachable".
+        kind: "started", "done", "running" (a long step, on the node), "skipped", "failed",
+            "unreachable".
         role: the role of the task; empty for a task of the play.
         task: the task's name.
         survey: the state of the node, if the task was a survey.
         changed: whether the task changed the node.
         changes: what it changed, if the role reports it.
-        message: why it failed, on one line.
+        message: why it failed, or what it waits for, on one line.
         seconds: the duration of the task.
         written: the files that the task's role wrote in this run, as results.json has them.
     """
@@ -139,6 +140,8 @@ def parse_event(
     survey = parse_survey(result) if own in (SURVEY, REVERT) and kind != "started" else None
     if kind == "failed" and data.get("ignore_errors"):
         kind = "done"
+    if kind == "done" and own and result.get("running") is True:
+        kind = "running"
     lost = None
     if kind in ("failed", "unreachable") and not (survey and (survey.problems or survey.pending)):
         lost = _lost(result, node, find, by_ssh=kind == "unreachable")
@@ -146,13 +149,15 @@ def parse_event(
     message = ""
     if kind in ("failed", "unreachable"):
         message = lost.text if lost else _message(result, survey)
+    elif kind == "running":
+        message = clean_reason(str(result.get("msg") or ""))
     return NodeEvent(
         kind=kind,
         node=node,
         role=_role(data, action),
         task=str(data.get("task") or action),
         survey=survey,
-        changed=kind == "done" and bool(result.get("changed")),
+        changed=kind in ("done", "running") and bool(result.get("changed")),
         changes=_changes(result.get("changes")) if own != SURVEY else (),
         message=message,
         seconds=_number(data.get("duration")),

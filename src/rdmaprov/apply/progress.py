@@ -33,6 +33,7 @@ class ApplyProgress:
     def __init__(self, screen: Screen, verb: str, total: int) -> None:
         self._screen = screen
         self._at_work: dict[str, tuple[str, float]] = {}
+        self._under_way: dict[str, tuple[str, float]] = {}
         self._done: set[str] = set()
         self._bad: set[str] = set()
         self._repeats: Counter[tuple[str, ...]] = Counter()
@@ -57,6 +58,11 @@ class ApplyProgress:
             self._at_work[node.name] = (what, time.monotonic())
             return
         self._at_work.pop(node.name, None)
+        if node.under_way:
+            since = self._under_way.setdefault(node.name, (node.under_way, time.monotonic()))
+            self._at_work[node.name] = since
+        else:
+            self._under_way.pop(node.name, None)
         if event.kind in ("failed", "unreachable"):
             self._bad.add(node.name)
         if node.finished:
@@ -72,6 +78,9 @@ class ApplyProgress:
             lost = ("lost", name_masker({event.node})(event.message))
             self._repeats[lost] += 1
             return self._repeats[lost] > 1
+        if event.kind == "running":
+            self._repeats[event.node, event.message] += 1
+            return self._repeats[event.node, event.message] > 1
         if not self._many:
             return False
         if event.kind == "done":
@@ -100,6 +109,8 @@ def event_line(event: NodeEvent) -> Line | None:
         return Line(printable(f"{where}: unreachable: {event.message}"), "red")
     if event.kind == "failed":
         return Line(printable(f"{where}: {event.task}: failed: {event.message}"), "red")
+    if event.kind == "running" and event.message:
+        return Line(printable(f"{where}: {event.message}"))
     if event.kind == "done" and event.role and event.changed:
         what = quantity(len(event.changes), "change") if event.changes else "changed"
         return Line(printable(f"{where}: {what}"), "yellow")

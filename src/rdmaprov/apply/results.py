@@ -53,6 +53,7 @@ class NodeResult:
         after: its last survey after a role ran; None if there was none.
         roles_started: the roles that did something, in their order.
         running: the role that runs; empty between roles.
+        under_way: the role whose long step runs on the node, with no task meanwhile.
         changes: the changes of each role.
         written: the files that each role wrote.
         failed: the task that failed, with its role in front; empty if none did.
@@ -70,6 +71,7 @@ class NodeResult:
     after: Survey | None = None
     roles_started: tuple[str, ...] = ()
     running: str = ""
+    under_way: str = ""
     changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
     written: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     failed: str = ""
@@ -93,7 +95,7 @@ class NodeResult:
             return NodeState.INCOMPLETE
         if self.before is None:
             return NodeState.NOT_STARTED
-        if self.running:
+        if self.running or self.under_way:
             return NodeState.INCOMPLETE
         if not self.before.pending and not self.changes:
             return NodeState.UNCHANGED
@@ -142,6 +144,10 @@ def next_result(node: NodeResult, event: NodeEvent) -> NodeResult:
     node = replace(
         node, seconds=node.seconds + event.seconds, running=role if event.kind == "started" else ""
     )
+    if event.kind == "running":
+        node = replace(node, under_way=role)
+    elif role and role == node.under_way and event.kind not in ("started", "skipped"):
+        node = replace(node, under_way="")
     if event.survey is not None:
         if node.roles_started:
             node = replace(node, after=event.survey)
@@ -231,7 +237,8 @@ def _role_state(node: NodeResult, role: str) -> str:
     if any(problem.startswith(f"{role}: ") for problem in problems):
         return "failed"
     cut = node.unreachable and role == node.roles_started[-1] if node.roles_started else False
-    if role == node.running or cut or (role in node.roles_started and role in left.pending):
+    cut = cut or role in (node.running, node.under_way)
+    if cut or (role in node.roles_started and role in left.pending):
         return "half_done"
     if role in node.changes:
         return "changed"

@@ -311,3 +311,29 @@ def test_failed_node_has_a_line_for_each_problem_and_for_what_is_pending():
 
 def test_failed_node_without_a_survey_keeps_its_task():
     assert "  broken: mtu: Set it: cannot" in shown(summary.apply_lines(results_of(BROKEN)))
+
+
+def test_role_whose_long_step_runs_is_half_done_until_it_answers():
+    """What other roles' tasks say meanwhile, which only are skipped, changes nothing."""
+
+    def heard(node, event, role, **result):
+        data = {"host": "n1", "role": f"rdmaprov.node.{role}", "res": result}
+        data |= {"task": role, "resolved_action": f"rdmaprov.node.{role}"}
+        parsed = parse_event({"event": event, "event_data": data})
+        assert parsed is not None
+        return next_result(node, parsed), parsed
+
+    change = Change("configured", "doca-ofed", "version", "absent", "3.1.0")
+    before = Survey({"ofed": RolePlan((change,)), "nccl": RolePlan()}, pending=("ofed", "nccl"))
+    node = NodeResult("n1", applies=True, before=before)
+    node, event = heard(node, "runner_on_ok", "ofed", changed=False, running=True)
+    assert (event.kind, event_line(event)) == ("running", None)
+    for kind in ("runner_on_start", "runner_on_skipped"):
+        node, _ = heard(node, kind, "nccl")
+    assert (node.state, node.under_way) == (NodeState.INCOMPLETE, "ofed")
+    assert role_states(node) == {"ofed": "half_done", "nccl": "pending"}
+    done = {"changed": True, "changes": [vars(change)]}
+    node, _ = heard(node, "runner_on_ok", "ofed", **done)
+    assert (node.under_way, node.changes) == ("", {"ofed": (change,)})
+    _, event = heard(node, "runner_on_ok", "survey", running=True, msg="waits for ana's run")
+    assert shown([event_line(event)]) == "n1: survey: waits for ana's run"

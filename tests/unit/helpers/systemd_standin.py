@@ -38,7 +38,9 @@ def install(directory: Path, version: int) -> Path:
     programs.mkdir(parents=True)
     (directory / "units").mkdir()
     for name in ("systemd-run", "systemctl"):
-        words = f'{sys.executable} -I {__file__} {directory}/units {version} {name} "$@"'
+        # An interrupted program ends what has its mark; a unit has another environment.
+        start = f"env -u RDMAPROV_RUN {sys.executable}"
+        words = f'{start} -I {__file__} {directory}/units {version} {name} "$@"'
         (programs / name).write_text(f"#!/bin/sh\nexec {words}\n")
         (programs / name).chmod(0o755)
     return programs
@@ -233,8 +235,8 @@ def systemctl(units: Path, version: int, words: list[str]) -> int:
         seen = json.loads(place.read_text()) if place.exists() else UNKNOWN
         for word in words[1:]:
             if word.startswith("--property="):
-                name = word.partition("=")[2]
-                sys.stdout.write(f"{name}={seen.get(name, '')}\n")
+                for name in word.partition("=")[2].split(","):
+                    sys.stdout.write(f"{name}={seen.get(name, '')}\n")
     elif words[0] == "stop":
         return stop(units, names)
     elif words[0] == "reset-failed":

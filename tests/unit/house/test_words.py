@@ -71,7 +71,7 @@ REWRITTEN = (
     "inventory/**/*.yml",
     "lab/demo.py",
     "lab/faults/**/*",
-    "playbooks/*.yml",
+    "playbooks/**/*.yml",
     "plugins/**/*.py",
     "roles/**/*",
     "src/rdmaprov/**/*.j2",

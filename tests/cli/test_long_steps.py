@@ -1,0 +1,221 @@
+"""Long steps run on their nodes as units: no fork waits, and no end of a controller ends them.
+
+Nodes are this machine with directories of a test. No systemd runs here: systemd-run and systemctl
+are stand-ins (tests/unit/helpers/systemd_standin.py), and so is podman, whose pull takes a while.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.namespaced import hosts, needs_namespace
+from tests.program import ARGV, start
+from tests.unit.helpers import systemd_standin
+from tests.unit.helpers.sites import GOOD, write
+
+from rdmaprov.exit_codes import ExitCode
+
+pytestmark = needs_namespace
+
+MOUNTS = {"run": "/run", "bin": "/usr/local/sbin", "limits.d": "/etc/security/limits.d"}
+PODMAN = """\
+#!/bin/sh
+cd /usr/local/sbin
+case "$1" in
+image) test -e pulled || { echo "no such image" >&2; exit 1; } ;;
+pull)
+  echo "$HTTPS_PROXY" > pulls
+  sleep "$(cat seconds)"
+  test ! -e broken || { echo torn >&2; exit 1; }
+  touch pulled ;;
+esac
+"""
+VARIABLES = """\
+---
+torch_runtime_kind: container
+torch_runtime_container_tool: podman
+torch_runtime_image: registry.example/torch@sha256:{digest}
+limits_memlock_users: [nobody]
+limits_memlock_services: []
+limits_sysctl: {{}}
+"""
+ROLES = ("--roles", "limits,torch_runtime")
+SLOW_S, LONG_S = 40, 600
+WAIT_S = 120
+
+
+class Node:
+    """A node on this machine, whose podman takes some seconds."""
+
+    def __init__(self, directory: Path, name: str, seconds: int) -> None:
+        self.directory = directory / name / "node"
+        for each in ("run/systemd/system", "limits.d"):
+            (self.directory / each).mkdir(parents=True)
+        programs = systemd_standin.install(directory / name / "systemd", 252)
+        programs.rename(self.directory / "bin")
+        self.units = directory / name / "systemd/units"
+        podman = self.directory / "bin/podman"
+        podman.write_text(PODMAN)
+        podman.chmod(0o755)
+        self.takes(seconds)
+        self.inventory = hosts(directory / name, f"{{{name}: {{unit: 1}}}}", MOUNTS)
+        self.steps = self.directory / "run/rdmaprov/steps"
+
+    def takes(self, seconds: int) -> None:
+        (self.directory / "bin/seconds").write_text(f"{seconds}\n")
+
+    @property
+    def pulls(self) -> bool:
+        return (self.directory / "bin/pulls").exists()
+
+    @property
+    def pulled(self) -> bool:
+        return (self.directory / "bin/pulled").exists()
+
+    def main(self) -> int:
+        """Return the process of the unit."""
+        (unit,) = self.units.glob("*.service")
+        return int(json.loads(unit.read_text())["MainPID"])
+
+    def stop(self) -> None:
+        for unit in self.units.glob("*.service"):
+            unit.with_suffix(".stop").touch()
+
+
+class Place:
+    """A site of nodes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.nodes = directory, dict[str, Node]()
+
+    def add(self, name: str, seconds: int) -> Node:
+        self.nodes[name] = node = Node(self.directory, name, seconds)
+        python = {one: str(self.directory / one / "python") for one in self.nodes}
+        made = {
+            one: {
+                "unit": number,
+                "ansible_connection": "local",
+                "ansible_python_interpreter": python[one],
+            }
+            for number, one in enumerate(self.nodes, 1)
+        }
+        files = {
+            "hosts.yml": json.dumps({"nodes": {"hosts": made}}),
+            "group_vars/nodes.yml": VARIABLES.format(digest="a" * 64),
+        }
+        write(self.directory / "site", {**GOOD, **files})
+        return node
+
+    def apply(self, site: str = "site", **environment: str) -> tuple[int, str]:
+        done = start("apply", site, *ROLES, cwd=self.directory, **environment)
+        return done.returncode, done.stdout + done.stderr
+
+    def begin(self) -> subprocess.Popen[str]:
+        """Start an apply that a test interrupts."""
+        words = [*ARGV, "apply", "site", *ROLES]
+        return subprocess.Popen(
+            words, cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def log(self) -> str:
+        (path,) = self.directory.glob("runs/*/logs/ansible.log")
+        return path.read_text()
+
+    def results(self) -> dict[str, dict[str, object]]:
+        last = max(self.directory.glob("runs/*/results.json"))
+        nodes: dict[str, dict[str, object]] = json.loads(last.read_text())["nodes"]
+        return nodes
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setenv("HTTPS_PROXY", "proxy.example")
+    made = Place(tmp_path)
+    yield made
+    for node in made.nodes.values():
+        node.stop()
+
+
+def until(condition) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.2)
+
+
+def test_ready_nodes_go_on_while_a_slow_one_is_at_work_though_there_is_one_fork(place):
+    slow = place.add("n1", SLOW_S)
+    quick = [place.add("n2", 0), place.add("n3", 0)]
+    code, said = place.apply(ANSIBLE_FORKS="1")
+    assert code == ExitCode.OK, said
+    assert "3 nodes: 3 changed" in said
+    ends = re.split(r"TASK \[Survey the node again\]", place.log())[1:]
+    first = [re.findall(r"^ok: \[(n\d)\]", part.partition("TASK [")[0], re.M) for part in ends]
+    assert [names for names in first if names] == [["n2", "n3"], ["n1"]]
+    for name, node in place.nodes.items():
+        one = place.results()[name]
+        assert (one["state"], one["roles_run"]) == ("changed", ["limits", "torch_runtime"])
+        assert [each["wanted"] for each in one["changes"]["torch_runtime"]] == ["present"]
+        assert node.pulled
+        assert (node.directory / "bin/pulls").read_text() == "proxy.example\n"
+        assert not [*node.steps.iterdir(), *node.units.iterdir()]
+        assert not (node.directory / "run/rdmaprov/lock.json").exists()
+    assert [slow, *quick] == [*place.nodes.values()]
+
+
+def test_step_of_an_interrupted_controller_runs_on_and_the_next_one_waits_for_it(place):
+    node = place.add("n1", SLOW_S)
+    with place.begin() as first:
+        until(lambda: node.pulls)
+        first.send_signal(signal.SIGINT)
+        said = first.communicate()[0]
+        assert first.returncode == ExitCode.INTERRUPTED, said
+    assert place.results()["n1"]["roles"] == {"limits": "changed", "torch_runtime": "half_done"}
+    assert not node.pulled
+    code, said = place.apply()
+    assert code == ExitCode.OK, said
+    assert "waits for what" in said
+    assert "left running on the node" in said
+    assert "1 node: 1 unchanged" in said
+    assert node.pulled
+    assert not [*node.steps.iterdir(), *node.units.iterdir()]
+
+
+def test_second_controller_is_refused_while_a_step_runs(place):
+    node = place.add("n1", LONG_S)
+    with place.begin() as first:
+        until(lambda: node.pulls)
+        subprocess.run(["cp", "-r", "site", "copy"], cwd=place.directory, check=True)
+        code, said = place.apply(site="copy")
+        assert code == ExitCode.FAILED, said
+        assert "held by" in said
+        assert "it changes the node now" in said
+        first.send_signal(signal.SIGINT)
+        first.communicate()
+
+
+def test_step_that_was_killed_fails_its_node_with_the_reason(place):
+    node = place.add("n1", LONG_S)
+    with place.begin() as first:
+        until(lambda: node.pulls)
+        os.kill(node.main(), signal.SIGKILL)
+        said = first.communicate(timeout=WAIT_S)[0]
+    assert first.returncode == ExitCode.FAILED, said
+    assert "signal 9 killed it (journalctl -u rdmaprov-step-torch_runtime-" in said
+    assert not [*node.steps.iterdir(), *node.units.iterdir()]
+
+
+def test_step_that_fails_says_why_as_the_role_does(place):
+    node = place.add("n1", 1)
+    (node.directory / "bin/broken").touch()
+    code, said = place.apply()
+    assert code == ExitCode.FAILED, said
+    assert "podman pull --quiet" in said
+    assert "torn" in said
+    assert not [*node.steps.iterdir(), *node.units.iterdir()]
