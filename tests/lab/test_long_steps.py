@@ -1,0 +1,78 @@
+"""A long step as a unit of a real systemd: an interrupted run, another controller, the next run."""
+
+import os
+import signal
+import time
+
+import pytest
+from tests.lab.fleet import Fleet
+from tests.site_runs import WAIT_S
+
+from rdmaprov.exit_codes import ExitCode
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+TOUCHES = (NODE,)
+WORDS = ("--roles", "mlx5", "--limit", NODE, "--reboot", "never")
+# The initramfs is made for real, and takes longer by this.
+SLOW_S = 180
+HOOK = "/etc/initramfs-tools/hooks/rdmaprov-slow"
+MAKE_SLOW = (
+    "echo mlx5_core >> /etc/initramfs-tools/modules; modprobe mlx5_core; "
+    f"printf '#!/bin/sh\\n[ \"$1\" = prereqs ] && exit 0\\nsleep {SLOW_S}\\n' > {HOOK}; "
+    f"chmod 755 {HOOK}"
+)
+UNIT = "systemctl list-units --all --plain --no-legend 'rdmaprov-step-*'"
+INSIDE = (
+    "unmkinitramfs /boot/initrd.img-$(uname -r) /tmp/inside; "
+    "grep -rh mlx5_core /tmp/inside --include=rdmaprov.conf"
+)
+LEFT = f"{UNIT}; ls /run/rdmaprov/steps 2> /dev/null; true"
+
+
+def until_it_is_at_work(lab, process):
+    deadline = time.monotonic() + lab.limit_s(WAIT_S)
+    while "active running" not in lab.run(NODE, UNIT):
+        assert process.poll() is None, process.stdout.read()
+        assert time.monotonic() < deadline
+        time.sleep(1)
+
+
+def test_long_step_outlives_its_controller_and_the_next_run_waits_for_it(lab, tmp_path):
+    lab.run(NODE, MAKE_SLOW)
+    ours, theirs = Fleet(lab, tmp_path / "ours"), Fleet(lab, tmp_path / "theirs")
+    first = ours.start("apply", *WORDS)
+    until_it_is_at_work(lab, first)
+    code, said = theirs.run("apply", "--roles", "limits", "--limit", NODE)
+    assert code == ExitCode.FAILED, said
+    assert "held by" in said
+    assert "it changes the node now" in said
+    os.killpg(first.pid, signal.SIGINT)
+    code, said = ours.end(first)
+    assert code == ExitCode.INTERRUPTED, said
+    assert ours.results()["nodes"][NODE]["roles"] == {"mlx5": "half_done"}
+    assert "active running" in lab.run(NODE, UNIT)
+    code, said = ours.run("apply", *WORDS)
+    assert code == ExitCode.PENDING, said  # the module's parameter waits for a reboot
+    assert "left running on the node" in said
+    assert ours.results()["nodes"][NODE]["roles"] == {"mlx5": "unchanged"}
+    assert lab.run(NODE, LEFT) == ""
+    assert "prof_sel=1" in lab.run(NODE, INSIDE)
+
+
+def test_long_step_that_is_killed_says_so_and_the_same_command_goes_on(lab, tmp_path):
+    lab.run(NODE, MAKE_SLOW)
+    fleet = Fleet(lab, tmp_path)
+    first = fleet.start("apply", *WORDS)
+    until_it_is_at_work(lab, first)
+    lab.run(NODE, "systemctl kill --signal=KILL 'rdmaprov-step-*'")
+    code, said = fleet.end(first)
+    assert code == ExitCode.FAILED, said
+    assert "signal 9 killed it (journalctl -u rdmaprov-step-mlx5-" in said
+    assert lab.run(NODE, LEFT) == ""
+    lab.run(NODE, f"rm {HOOK}")
+    code, said = fleet.run("apply", *WORDS)
+    assert code == ExitCode.PENDING, said
+    assert fleet.results()["nodes"][NODE]["roles"] == {"mlx5": "changed"}
+    assert lab.run(NODE, LEFT) == ""
