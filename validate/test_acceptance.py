@@ -12,7 +12,6 @@ import pytest
 from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages import preflight
-from rdmaprov.bandwidth.history import history_path
 from rdmaprov.facts import CouldNotTell
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Fleet
@@ -53,8 +52,7 @@ def _accepted(
         path.write_text(text, encoding="utf-8")
         return path
 
-    path = history_path(fleet.site)
-    gate = Gate(fleet.nodes, selection.probe, Options(), keep, path, print, words=words)
+    gate = Gate(fleet.nodes, selection.probe, Options(), keep, print, words=words)
     result = gate.run()
     if result.interrupted:
         raise KeyboardInterrupt
