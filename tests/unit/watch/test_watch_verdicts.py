@@ -136,7 +136,7 @@ def test_cnps_without_marks_anywhere_name_a_place_that_is_not_watched():
     watching.pass_seconds(12)
     (only,) = watching.verdicts()
     assert word(only) == "congestion"
-    assert "no node that is watched receives marked packets" in only.text
+    assert "no watched node receives marked packets" in only.text
 
 
 def test_pauses_without_a_mark_in_the_fabric_ask_for_ecn():
