@@ -1,8 +1,8 @@
 """The acceptance gate on two real nodes over gloo: each fault is named and cleaned up.
 
-That it accepts healthy nodes by its last stage is in the demonstration, in test_provision. Each run
-imports torch twice on each node, a minute and a half of an emulated processor: what
-tests/namespaces has as well is marked `hours`.
+That it accepts healthy nodes is in the demonstration, in test_provision. Each run imports torch
+twice on each node, a minute and a half of an emulated processor: slow rails, hangs and wrong values
+are in tests/namespaces alone, with real ranks and a real kernel, too.
 """
 
 import signal
@@ -10,26 +10,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 from tests.lab.fleet import LEFT, SCHEMA, Fleet, leftovers_of_accept
-from tests.rank_hook import HANG, RANK_HOOK
 
 pytestmark = pytest.mark.lab
 
 STATE = "provisioned"
 SIZES = "16K:64K"
-# A rank that sends wrong values, each time.
-WRONG = """\
-    def all_reduce(buffer, *words, **options):
-        if buffer.numel() > 1000:
-            buffer[777] += 3
-        return reduce(buffer, *words, **options)
-    def all_gather(out, buffer, **options):
-        buffer = buffer.clone()
-        buffer[777] += 3
-        return gather(out, buffer, **options)
-    dist.all_reduce, dist.all_gather_into_tensor = all_reduce, all_gather
-"""
 
 
 class Gate:
@@ -84,57 +70,20 @@ def gate(lab, tmp_path):
     return Gate(lab, Fleet(lab, tmp_path))
 
 
-def hook(gate, node, body):
-    """Have a node's Python change what torch does."""
-    python = yaml.safe_load((gate.fleet.site / "group_vars" / "all.yml").read_text())[
-        "torch_runtime_python"
-    ]
-    script = (
-        f"mkdir -p /root/hook && cat > /root/hook/sitecustomize.py <<'END'\n{RANK_HOOK}{body}END\n"
-        f"printf '#!/bin/sh\\nPYTHONPATH=/root/hook exec {python} \"$@\"\\n' > /root/hook/python\n"
-        "chmod +x /root/hook/python"
-    )
-    gate.lab.run(node, script)
-    use_python(gate, node, "/root/hook/python")
-
-
 def use_python(gate, node, python):
     directory = gate.fleet.site / "host_vars"
     directory.mkdir(exist_ok=True)
     (directory / f"{node}.yml").write_text(f"torch_runtime_python: {python}\n")
 
 
-@pytest.mark.hours
-def test_healthy_nodes_pass_each_stage(gate):
-    """Each node alone with two ranks, then both as a pair, then all collectives of the fleet."""
-    code, said = gate.run(stages="host,pairs,groups")
-    assert code == 4, said
-    assert "not accepted: the stage fleet was not selected" in said
-    assert {stage["name"]: stage["state"] for stage in gate.results["stages"]} == {
-        "state": "passed",
-        "preflight": "passed",
-        "host": "passed",
-        "pairs": "passed",
-        "groups": "skipped",
-    }
-    assert gate.leftovers() == ["", ""]
-
-
-@pytest.mark.parametrize(
-    ("name", "says", "sizes"),
-    [
-        # Smaller ones take emulated processors longer than a slow rail.
-        pytest.param("rail-slow", "slow", "512K:1M", marks=pytest.mark.hours),
-        ("rail-drops-packets", "TCP retransmissions", SIZES),
-    ],
-)
-def test_a_bad_rail_is_named(gate, name, says, sizes):
-    gate.lab.must("fault", "node2", name, "--rail", "1")
-    code, said = gate.run(sizes)
+def test_a_bad_rail_is_named(gate):
+    gate.lab.must("fault", "node2", "rail-drops-packets", "--rail", "1")
+    code, said = gate.run()
     assert code == 1, said
     assert ("node2", 1) in gate.suspects()
     assert all(rail == 1 for _, rail in gate.suspects())
-    assert any(says in f["what"] for f in gate.results["findings"] if f["node"] == "node2")
+    found = [f["what"] for f in gate.results["findings"] if f["node"] == "node2"]
+    assert any("TCP retransmissions" in what for what in found)
     assert gate.leftovers() == ["", ""]
 
 
@@ -153,38 +102,6 @@ def test_a_python_without_torch_is_named(gate):
     assert code == 1, said
     assert gate.suspects() == {("node2", None)}
     assert "no torch in /usr/bin/python3" in said
-    assert gate.leftovers() == ["", ""]
-
-
-@pytest.mark.hours
-def test_a_rank_that_hangs_is_named(gate):
-    hook(gate, "node2", HANG)
-    code, said = gate.run()
-    assert code == 1, said
-    assert gate.suspects() == {("node2", None)}
-    assert "rank 1 keeps the others waiting during 'rail 0: sweep'" in said
-    assert gate.leftovers() == ["", ""]
-
-
-@pytest.mark.hours
-def test_a_rank_that_hangs_alone_is_named_before_the_fleet_runs(gate):
-    """Its node is left out of what follows, and one node is no fleet."""
-    hook(gate, "node2", HANG)
-    code, said = gate.run(stages="host,fleet")
-    assert code == 1, said
-    assert gate.suspects() == {("node2", None)}
-    assert "host: 1 node left out of the next stages: node2" in said
-    assert [stage["name"] for stage in gate.results["stages"]][-1] == "host"
-    assert gate.leftovers() == ["", ""]
-
-
-@pytest.mark.hours
-def test_a_rank_that_sends_wrong_values_is_named(gate):
-    hook(gate, "node2", WRONG)
-    code, said = gate.run()
-    assert code == 1, said
-    assert gate.suspects() == {("node2", 0), ("node2", 1)}
-    assert "data from rank 1 arrives wrong" in said
     assert gate.leftovers() == ["", ""]
 
 
