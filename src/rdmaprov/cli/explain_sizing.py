@@ -46,14 +46,13 @@ from rdmaprov.exit_codes import ExitCode
 @click.option(
     "--link-gbps", type=line_rate, help="Line rate of one rail: 400, 400G or NDR.  [default: 400]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def sizing(as_json: bool, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
+def sizing(**given: Any) -> int:  # noqa: ANN401 - click's values, by option
     """Derive what a training step needs from the fabric; print each number with its formula.
 
     A step is --parameters, --gpus, and --step-s or --gpu with --batch-tokens.
     """
     from rdmaprov.cli import explain_sizing_run
 
-    for line in explain_sizing_run.answer(given, as_json):
+    for line in explain_sizing_run.answer(given):
         click.echo(line)
     return ExitCode.OK

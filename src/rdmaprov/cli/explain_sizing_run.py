@@ -1,6 +1,5 @@
 """What `rdmaprov explain sizing` does; apart from its options, so that help stays fast."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,15 +16,15 @@ from rdmaprov.sizing.model import (
     positive,
     step_seconds,
 )
-from rdmaprov.sizing.step import StepNeed, need_as_data, need_head, need_rows
+from rdmaprov.sizing.step import StepNeed, need_head, need_rows
 from rdmaprov.sizing.traffic import flows
 
 Given = Mapping[str, Any]
 _LINK_GBPS = 400.0
 
 
-def answer(given: Given, as_json: bool) -> list[str]:
-    """Return the answer as lines of text or JSON.
+def answer(given: Given) -> list[str]:
+    """Return the answer as lines.
 
     Raises:
         UsageError: options are missing, or no job has such numbers.
@@ -40,8 +39,6 @@ def answer(given: Given, as_json: bool) -> list[str]:
     parameters = parse_parameters(given["parameters"])
     model = TrainedModel(parameters, SHORT[given["dtype"]], given["layers"], given["hidden"])
     need = step_need(given, model)
-    if as_json:
-        return [json.dumps(need_as_data(model, need), indent=2)]
     return [need_head(model, need), *need_rows(model, need)]
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rdmaprov.report import bandwidth, pairs, paths, ranks, samples, training
+from rdmaprov.report import bandwidth, pairs, paths, samples, training
 from rdmaprov.report.issues import Message, Scope, grid, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
 from rdmaprov.words import duration, quantity
@@ -115,7 +115,7 @@ def _cell(proven: list[bool], measured: bool) -> Cell:
 
 def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
     yield from paths.plots(data)
-    for make in (bandwidth.plot, pairs.plot, samples.plot, ranks.plot):
+    for make in (bandwidth.plot, pairs.plot, samples.plot):
         found = make(data)
         if found is not None:
             yield found

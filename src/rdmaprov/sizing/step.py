@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rdmaprov.bandwidth.efficiency import network_share
 from rdmaprov.bandwidth.fabric import Fabric
@@ -86,41 +85,6 @@ class StepNeed:
     def _rail_rate(self, oversubscription: float) -> float:
         """Return what a rail carries of a healthy fleet, in bytes per second."""
         return self.link_gbps / 8 * 1e9 * self.network_share / oversubscription
-
-
-def need_as_data(model: TrainedModel, need: StepNeed) -> dict[str, Any]:
-    """Return a step's need; bytes of one step, GB/s and Gb/s within it, shares of it."""
-    spread = need.spread
-    return {
-        "parameters": model.parameters,
-        "dtype": model.short_dtype,
-        "gpus": spread.gpus,
-        "gpus_per_node": spread.gpus_per_node,
-        "rails": spread.rails,
-        "replicas": spread.data,
-        "link_gbps": need.link_gbps,
-        "step_s": round(need.seconds, 6),
-        "gradient_bytes": round(model.gradient_bytes),
-        "bytes_per_gpu_per_step": round(need.gpu_bytes),
-        "gb_s_per_gpu": round(need.gpu_gb_s, 6),
-        "gbps_per_rail": round(need.rail_gbps, 6),
-        "exposed_share": {
-            f"{ratio}:1": round(need.exposed_share(ratio), 6) for ratio in OVERSUBSCRIPTIONS
-        },
-        "share_without_overlap": {
-            f"{ratio}:1": round(need.share_without_overlap(ratio), 6) for ratio in OVERSUBSCRIPTIONS
-        },
-        "network_share": round(need.network_share, 6),
-        "flows": [
-            {
-                "what": flow.what,
-                "bytes_per_gpu": round(flow.gpu_bytes),
-                "bytes_per_node_over_rails": round(flow.node_bytes),
-                "formula": flow.formula,
-            }
-            for flow in need.flows
-        ],
-    }
 
 
 def need_head(model: TrainedModel, need: StepNeed) -> str:

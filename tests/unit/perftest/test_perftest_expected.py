@@ -15,17 +15,8 @@ from rdmaprov.perftest.expected import (
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize(
-    ("wire", "header"),
-    [
-        (Wire(400), 82),
-        (Wire(400, ipv6=True), 102),
-        (Wire(400, vlan=True), 86),
-        (Wire(400, "infiniband"), 26),
-    ],
-)
-def test_headers_are_those_of_the_link(wire, header):
-    assert wire.header_bytes == header
+def test_headers_are_those_of_the_link():
+    assert (Wire(400).header_bytes, Wire(400, "infiniband").header_bytes) == (82, 26)
 
 
 def test_a_write_of_one_packet_has_one_reth():

@@ -1,4 +1,4 @@
-"""The page's parts of an acceptance: outliers, ranks, single paths, and pictures."""
+"""The page's parts of an acceptance: outliers, single paths, and pictures."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from rdmaprov.acceptance.stages.pairs import paths_as_data
 from rdmaprov.perftest.matchings import few_matchings
 from rdmaprov.perftest.matrix import PathMatrix
 from rdmaprov.perftest.model import PathResult
-from rdmaprov.report import of_accept, pairs, paths, ranks
+from rdmaprov.report import of_accept, pairs, paths
 from rdmaprov.report.drawing import BAD, draw_svg, short
 from rdmaprov.report.model import Tone
 from rdmaprov.report.write import html
@@ -28,13 +28,6 @@ def test_outliers_are_said_marked_and_first_in_the_table():
     fine = pairs.plot(gate_runs.accepted(6, bad=False, pairs=True))
     assert fine is not None
     assert fine.words.startswith("0 of 30")
-
-
-def test_late_ranks_are_named_with_their_node():
-    plot = ranks.plot(gate_runs.accepted(4))
-    assert plot is not None
-    assert "gpu3 (rank 16-23)" in plot.words
-    assert [row[-1] for row in plot.table.rows[:9]] == ["straggler"] * 8 + [""]
 
 
 def test_run_that_ended_before_it_measured_has_a_page_without_plots():
