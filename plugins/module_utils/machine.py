@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 COMMAND_TIMEOUT_S = 600
+MOST_WORDS = 12  # of a command in a message; our choice
 
 
 class NodeError(Exception):
@@ -26,7 +27,13 @@ class CommandFailed(NodeError):
         self.code = code
         self.output = output.strip()
         self.printed = printed.strip()  # on standard output, besides an error
-        super().__init__("{}: exit code {}: {}".format(" ".join(argv), code, self.output))
+        super().__init__(f"{_command(argv)}: exit code {code}: {self.output}")
+
+
+def _command(argv: list[str]) -> str:
+    """Return a command line for a message: the beginning of one that lists many names."""
+    words = argv if len(argv) <= MOST_WORDS else [*argv[: MOST_WORDS // 2], "…"]
+    return " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -181,7 +188,7 @@ class Machine:
         except FileNotFoundError as error:
             raise NodeError(f"{argv[0]} is not installed") from error
         except subprocess.TimeoutExpired as error:
-            raise NodeError("{} timed out after {} s".format(" ".join(argv), timeout_s)) from error
+            raise NodeError(f"{_command(argv)} timed out after {timeout_s} s") from error
         if done.returncode:
             raise CommandFailed(argv, done.returncode, done.stderr or done.stdout, done.stdout)
         return done.stdout

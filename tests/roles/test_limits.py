@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from plugins.module_utils import sysctl
 from plugins.module_utils.converge import converge
-from plugins.module_utils.machine import NodeError
+from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import limits
 from tests.roles.fake import FakeMachine
@@ -233,3 +233,9 @@ def test_fetched_configuration_counts_before_the_file(machine: FakeMachine):
 
 def test_node_without_slurm_conf_has_no_warning(machine: FakeMachine):
     assert limits.warnings(machine) == []
+
+
+def test_message_has_only_the_beginning_of_a_command_that_lists_many_units():
+    words = ["false", *(f"unit{number}" for number in range(30))]
+    with pytest.raises(CommandFailed, match="unit3 unit4 …: exit code 1: "):
+        Machine().run(words)
