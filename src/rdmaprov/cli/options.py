@@ -46,7 +46,7 @@ def line_rate(value: str | float) -> LineRate:
 
     word = "".join(str(value).upper().split())
     unit = r"(?:(T)|G)(?:BE?|B/S|BPS|BIT/S)?"
-    found = re.fullmatch(rf"(?:(\d{{1,4}})[X×])?(\d{{1,5}}(?:\.\d+)?)(?:{unit})?", word)
+    found = re.fullmatch(rf"(?:(\d{{1,4}})[X×])?(\d{{1,9}}(?:\.\d+)?)(?:{unit})?", word)
     if not found and word not in GENERATIONS:
         raise click.BadParameter(f"'{value}' is no line rate, such as 400, 400G or NDR")
     rate = LineRate(float(found[2]) * (1000 if found[3] else 1) if found else GENERATIONS[word])
