@@ -92,6 +92,24 @@ def test_ansible_tells_the_version_of_the_wheel_s_collection(installed, tmp_path
     assert not (installed / "galaxy.yml").exists()
 
 
+def test_galaxy_installs_its_collection_beside_the_wheel_s(installed, tmp_path):
+    """As production.md says; verbs use the wheel's (unit/apply/test_runner.py)."""
+
+    def galaxy(*words):
+        command = [sys.executable, "-m", "ansible", "galaxy", "collection", *words]
+        env = {**os.environ, "PYTHONPATH": str(installed), "ANSIBLE_HOME": str(tmp_path)}
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+    galaxy("build", str(CHECKOUT), "--output-path", str(tmp_path))
+    (archive,) = tmp_path.glob("rdmaprov-node-*.tar.gz")
+    galaxy("install", str(archive), "--offline", "--force")
+    found = json.loads(galaxy("list", "--format", "json"))
+    own, other = (
+        str(each / "ansible_collections") for each in (tmp_path / "collections", installed)
+    )
+    assert found[own] == found[other] == {"rdmaprov.node": {"version": rdmaprov.__version__}}
+
+
 def test_editable_installation_has_the_checkout_s_collection_only(tmp_path):
     """A second one in site-packages would come first, and lack the roles and modules."""
     code = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
