@@ -30,6 +30,7 @@ _PARTS = {
     "{process}": r"process (?P<pid>\d+)(?:(?:,.*)? \((?P<program>.+?)\))?",
     "{task}": r"(?P<program>.+?)(?::(?P<pid>\d+))?",
     "{limit}": r"[^()]{1,60}(?:\(capable of [^()]{1,60}\))?",
+    "{driver}": rf"(?:[\w-]+ (?:(?P<device>{_PCI})|[\w.:-]*\w) )",  # and its device, PCI or not
     "{netdev}": r"(?P<device2>[\w.@-]+):? (?:NIC )?",
 }
 

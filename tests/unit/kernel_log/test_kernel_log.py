@@ -38,7 +38,9 @@ def said(text):
     return [(each.meaning.action, each.meaning.kind, each.device or "-") for each in events]
 
 
-@pytest.mark.parametrize(("name", "kinds"), [("lines", 40), ("apart", 21), ("blind", 8)])
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("lines", 40), ("apart", 21), ("blind", 8), ("near", 7)]
+)
 def test_published_lines_are_read(name, kinds):
     for action, kind, device, line in published(name):
         assert said(line) == ([] if action == "none" else [(action, kind, device)])
