@@ -175,11 +175,15 @@ class Fleet:
             process.kill()
             process.wait()
         for index in range(self.count):
-            subprocess.run(
-                ["ip", "netns", "del", f"rdmaprov{index}"], check=False, stderr=subprocess.DEVNULL
-            )
-        subprocess.run(["ip", "link", "del", BRIDGE], check=False, stderr=subprocess.DEVNULL)
+            _try("ip", "netns", "del", f"rdmaprov{index}")
+            # A namespace lives until its last connection ends, such as that of a shared ssh.
+            _try("ip", "link", "del", f"rdmap{index}")
+        _try("ip", "link", "del", BRIDGE)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _try(*argv: str) -> None:
+    subprocess.run(argv, check=False, stderr=subprocess.DEVNULL)
 
 
 def _answers(address: str) -> bool:
