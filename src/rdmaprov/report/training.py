@@ -1,4 +1,4 @@
-"""The tables of training: tokens kept by number of nodes, and where a step's time goes."""
+"""The table of training: tokens kept, and time that waits for communication, by nodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,16 +8,14 @@ from rdmaprov.report.model import Plot, Table
 from rdmaprov.words import quantity
 
 _Point = Mapping[str, Any]
-_PARTS = ("data", "forward", "backward", "optimizer")
 
 
 def plots(data: Mapping[str, Any]) -> Iterator[Plot]:
-    """Yield both tables, none if nothing was trained."""
+    """Yield the table, none if nothing was trained."""
     training = data.get("training")
     if not training or not training["points"]:
         return
     yield _efficiency(training)
-    yield _steps(training["points"])
 
 
 def _efficiency(training: Mapping[str, Any]) -> Plot:
@@ -40,8 +38,8 @@ def _efficiency(training: Mapping[str, Any]) -> Plot:
         None,
         words,
         f"{words}. {training['parameters'] / 1e6:,.0f} million parameters in {training['dtype']}, "
-        f"{training['tokens']:,} tokens of each device and step; medians of groups side by side."
-        + floor,
+        f"{training['tokens']:,} tokens of each device and step; medians of groups side by side. "
+        f"Exposed: the share of a step that waits for communication.{floor}",
         _efficiency_table(points),
     )
 
@@ -54,7 +52,7 @@ def _name(point: _Point, points: Sequence[_Point]) -> str:
 
 
 def _efficiency_table(points: Sequence[_Point]) -> Table:
-    head = ("nodes", "strategy", "groups", "tokens/s a device", "MFU", "of one node", "busbw")
+    head = ("nodes", "strategy", "groups", "tokens/s a device", "MFU", "of one node")
     rows = tuple(
         (
             f"{point['nodes']:,}",
@@ -63,41 +61,9 @@ def _efficiency_table(points: Sequence[_Point]) -> Table:
             f"{point['tokens_s']:,.0f}",
             format_percent(point["mfu"]),
             format_percent(point["efficiency"]),
+            format_percent(point["exposed_us"] / point["step_us"]),
             format_gb_s(point["busbw_gb_s"]) if point["busbw_gb_s"] else "-",
         )
         for point in points
     )
-    return Table(head, rows)
-
-
-def _steps(points: Sequence[_Point]) -> Plot:
-    worst = max(points, key=lambda point: point["exposed_us"] / point["step_us"])
-    share = worst["exposed_us"] / worst["step_us"]
-    words = (
-        f"most of a step waits for communication on {quantity(worst['nodes'], 'node')} with "
-        f"{_name(worst, points)}: {format_percent(share)}"
-    )
-    return Plot(
-        "training-steps",
-        "A training step by its phases",
-        None,
-        words,
-        f"Median of ranks. {words[0].upper()}{words[1:]}. Waits "
-        "are part of the phase in which they happen: with DDP, of the backward pass.",
-        _step_table(points),
-    )
-
-
-def _step_table(points: Sequence[_Point]) -> Table:
-    head = ("nodes", "strategy", *_PARTS, "step", "without communication", "exposed", "predicted")
-    return Table(head, tuple(_step_row(point, points) for point in points))
-
-
-def _step_row(point: _Point, points: Sequence[_Point]) -> tuple[str, ...]:
-    parts = [_ms(point["phases_us"][part]) for part in _PARTS]
-    times = [_ms(point[key]) for key in ("step_us", "alone_us", "exposed_us", "predicted_us")]
-    return (f"{point['nodes']:,}", _name(point, points), *parts, *times)
-
-
-def _ms(us: float | None) -> str:
-    return "-" if us is None else f"{us / 1e3:,.1f} ms"
+    return Table((*head, "exposed", "busbw"), rows)
