@@ -33,7 +33,6 @@ def retest_matching(
     matrix: PathMatrix,
     suspects: Sequence[Suspect],
     turn: int,
-    seed: int = 0,
 ) -> Matching:
     """Return a matching in which suspected ports meet good ones that they have not met.
 
@@ -43,7 +42,6 @@ def retest_matching(
 
     Args:
         turn: 0 for the first retest.
-        seed: of the choice of partners.
     """
     met: dict[int, set[Pair]] = defaultdict(set)
     bad: dict[int, set[str]] = defaultdict(set)
@@ -55,7 +53,7 @@ def retest_matching(
     pairs = {}
     for rail in rails:
         own = [each for each in suspects if each.rail in (rail, None)]
-        chance = random.Random(f"{seed} {turn} {rail}")  # noqa: S311 - a choice of partners
+        chance = random.Random(f"0 {turn} {rail}")  # noqa: S311 - a choice of partners
         order = chance.sample(list(nodes), len(nodes))
         asked = _Partners(matrix, [n for n in order if n not in bad[rail]], met[rail])
         used: set[str] = set()
@@ -64,7 +62,7 @@ def retest_matching(
         for suspect in own:
             taken += disjoint(asked.partners(suspect, used), used)
         rest = [node for node in order if node not in used]
-        taken += pairs_across(rest, matrix.leaf_of, f"{seed} {turn} {rail}")
+        taken += pairs_across(rest, matrix.leaf_of, f"0 {turn} {rail}")
         pairs[rail] = tuple(taken)
     return Matching(pairs)
 
@@ -110,7 +108,6 @@ class PathSearch:
     measurer: PathMeasurer
     matrix: PathMatrix
     make_tests: Callable[[Matching], Sequence[PathTest]]
-    seed: int = 0
 
     def run(self, matchings: Sequence[Matching]) -> tuple[FaultyPart, ...]:
         """Measure matchings, test what they show again, and return what is at fault."""
@@ -121,9 +118,7 @@ class PathSearch:
             suspects = explain(self.matrix)
             if not self._is_worth(suspects):
                 break
-            self._measure(
-                retest_matching(self.nodes, self.rails, self.matrix, suspects, turn, self.seed)
-            )
+            self._measure(retest_matching(self.nodes, self.rails, self.matrix, suspects, turn))
         return self.parts(first)
 
     def parts(self, after: int) -> tuple[FaultyPart, ...]:

@@ -22,7 +22,6 @@ class PathOptions:
     """
 
     matchings: int = MATCHINGS
-    seed: int = 0
     slots: Mapping[int, SlotLimit] = field(default_factory=dict)
     is_software: bool = False
 
@@ -39,7 +38,6 @@ class PathPlan:
     rails: tuple[int, ...]
     leaf_of: Mapping[str, str]
     few: tuple[Matching, ...]
-    seed: int
 
     def search(
         self,
@@ -48,7 +46,7 @@ class PathPlan:
         make: Callable[[Matching], Sequence[PathTest]],
     ) -> PathSearch:
         """Return a search for what is at fault among these paths."""
-        return PathSearch(self.names, self.rails, measurer, matrix, make, self.seed)
+        return PathSearch(self.names, self.rails, measurer, matrix, make)
 
 
 def plan_paths(nodes: Sequence[Node], asked: PathOptions) -> PathPlan:
@@ -56,5 +54,5 @@ def plan_paths(nodes: Sequence[Node], asked: PathOptions) -> PathPlan:
     names = tuple(node.name for node in nodes)
     rails = tuple(sorted({rail.index for node in nodes for rail in node.compute_rails}))
     leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in nodes}
-    few = few_matchings(names, rails, leaf_of, asked.seed, asked.matchings or MATCHINGS)
-    return PathPlan(names, rails, leaf_of, few, asked.seed)
+    few = few_matchings(names, rails, leaf_of, asked.matchings or MATCHINGS)
+    return PathPlan(names, rails, leaf_of, few)

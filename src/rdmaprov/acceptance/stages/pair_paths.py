@@ -76,7 +76,7 @@ def run_paths(
         ceilings = site_ceilings(nodes, asked.slots)
         bandwidth = PathMatrix(plan.leaf_of, ceilings.of_path, across=ceilings.across)
     latency = PathMatrix(plan.leaf_of, share=LATENCY_SHARE, measures="latency")
-    rounds = plan.few if asked.matchings else all_matchings(plan.names, plan.rails, asked.seed)
+    rounds = plan.few if asked.matchings else all_matchings(plan.names, plan.rails)
     make = partial(_tests, plan.rails, "bandwidth", message_bytes(asked))
     parts = plan.search(measurer, bandwidth, make).run(list(rounds))
     if not asked.is_software:
