@@ -119,7 +119,7 @@ def test_mlnx_qos_is_taken_where_only_that_can(node: QosNode):
 
 def test_rail_without_an_rdma_device_waits_for_it_when_all_else_is_right(node: QosNode):
     node.remove("/sys/class/infiniband/rocep24s0/ports/1/gid_attrs/ndevs/0")
-    with pytest.raises(NotYet, match="ens1: there is no RDMA device on it"):
+    with pytest.raises(NotYet, match="ens1: it has no RDMA device"):
         run(node)
     assert node.port.pfc[3]
 

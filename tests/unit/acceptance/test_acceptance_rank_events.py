@@ -103,7 +103,7 @@ def test_event_that_lacks_something_is_odd():
 
 def test_event_about_a_rank_that_is_not_there_is_odd():
     pair = {"rank": 2, "event": "pair", **AT_TASK, "to": WORLD, "us": 1.0, "gb_s": 1.0}
-    with pytest.raises(OddAnswer, match="a rank that is not there"):
+    with pytest.raises(OddAnswer, match="a rank that does not exist"):
         parse_event(json.dumps(pair), OWN, WORLD)
 
 

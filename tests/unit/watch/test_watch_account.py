@@ -70,7 +70,7 @@ def test_node_that_boots_anew_is_told(watching, account):
     watching.pass_seconds(3)
     assert account.resets == []
     (text,) = unknown(watching)
-    assert "booted anew during the watch (seen at 8.0 s)" in text
+    assert "rebooted during the watch (seen at 8.0 s)" in text
 
 
 def test_gap_without_a_reboot_loses_no_count(watching, account):
@@ -127,7 +127,7 @@ def test_counter_that_stands_at_its_largest_value_is_unknown():
     made = Watching(watch)
     made.pass_seconds(6)
     (text,) = unknown(made)
-    assert "port.link_downed of rail 2 is at its largest value" in text
+    assert "port.link_downed of rail 2 is at its maximum" in text
 
 
 def test_infiniband_needs_no_counters_of_pauses():
