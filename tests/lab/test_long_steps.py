@@ -15,20 +15,28 @@ pytestmark = pytest.mark.lab
 NODE = "node1"
 TOUCHES = (NODE,)
 WORDS = ("--roles", "mlx5", "--limit", NODE, "--reboot", "never")
-# The initramfs is made for real, and takes longer by this.
-SLOW_S = 180
-HOOK = "/etc/initramfs-tools/hooks/rdmaprov-slow"
-MAKE_SLOW = (
-    "echo mlx5_core >> /etc/initramfs-tools/modules; modprobe mlx5_core; "
-    f"printf '#!/bin/sh\\n[ \"$1\" = prereqs ] && exit 0\\nsleep {SLOW_S}\\n' > {HOOK}; "
-    f"chmod 755 {HOOK}"
-)
+# The initramfs is made for real, once nothing holds it up.
+HOLD, HOOK = "/run/hold-the-initramfs", "/etc/initramfs-tools/hooks/hold"
+MAKE_SLOW = f"""cat > {HOOK} << 'EOF'
+#!/bin/sh
+while [ "$1" != prereqs ] && [ -e {HOLD} ]; do sleep 1; done
+EOF
+chmod 755 {HOOK}; touch {HOLD}; modprobe mlx5_core"""
 UNIT = "systemctl list-units --all --plain --no-legend 'rdmaprov-step-*'"
 INSIDE = (
     "unmkinitramfs /boot/initrd.img-$(uname -r) /tmp/inside; "
     "grep -rh mlx5_core /tmp/inside --include=rdmaprov.conf"
 )
 LEFT = f"{UNIT}; ls /run/rdmaprov/steps 2> /dev/null; true"
+
+
+def slow(lab, directory):
+    """Provide a site with an initramfs to make."""
+    lab.run(NODE, MAKE_SLOW)
+    fleet = Fleet(lab, directory)
+    with (fleet.site / "group_vars/all.yml").open("a") as file:
+        file.write("mlx5_initramfs: always\n")
+    return fleet
 
 
 def until_it_is_at_work(lab, process):
@@ -40,8 +48,7 @@ def until_it_is_at_work(lab, process):
 
 
 def test_long_step_outlives_its_controller_and_the_next_run_waits_for_it(lab, tmp_path):
-    lab.run(NODE, MAKE_SLOW)
-    ours, theirs = Fleet(lab, tmp_path / "ours"), Fleet(lab, tmp_path / "theirs")
+    ours, theirs = slow(lab, tmp_path / "ours"), Fleet(lab, tmp_path / "theirs")
     first = ours.start("apply", *WORDS)
     until_it_is_at_work(lab, first)
     code, said = theirs.run("apply", "--roles", "limits", "--limit", NODE)
@@ -53,17 +60,18 @@ def test_long_step_outlives_its_controller_and_the_next_run_waits_for_it(lab, tm
     assert code == ExitCode.INTERRUPTED, said
     assert ours.results()["nodes"][NODE]["roles"] == {"mlx5": "half_done"}
     assert "active running" in lab.run(NODE, UNIT)
-    code, said = ours.run("apply", *WORDS)
+    second = ours.start_until("apply", "ansible.log", "Begin the next round", *WORDS)
+    lab.run(NODE, f"rm {HOLD}")
+    code, said = ours.end(second)
     assert code == ExitCode.PENDING, said  # the module's parameter waits for a reboot
     assert "left running on the node" in said
-    assert ours.results()["nodes"][NODE]["roles"] == {"mlx5": "unchanged"}
+    assert ours.results()["nodes"][NODE]["roles"]["mlx5"] == "unchanged"
     assert lab.run(NODE, LEFT) == ""
     assert "prof_sel=1" in lab.run(NODE, INSIDE)
 
 
 def test_long_step_that_is_killed_says_so_and_the_same_command_goes_on(lab, tmp_path):
-    lab.run(NODE, MAKE_SLOW)
-    fleet = Fleet(lab, tmp_path)
+    fleet = slow(lab, tmp_path)
     first = fleet.start("apply", *WORDS)
     until_it_is_at_work(lab, first)
     lab.run(NODE, "systemctl kill --signal=KILL 'rdmaprov-step-*'")
@@ -71,8 +79,8 @@ def test_long_step_that_is_killed_says_so_and_the_same_command_goes_on(lab, tmp_
     assert code == ExitCode.FAILED, said
     assert "signal 9 killed it (journalctl -u rdmaprov-step-mlx5-" in said
     assert lab.run(NODE, LEFT) == ""
-    lab.run(NODE, f"rm {HOOK}")
+    lab.run(NODE, f"rm {HOLD}")
     code, said = fleet.run("apply", *WORDS)
     assert code == ExitCode.PENDING, said
-    assert fleet.results()["nodes"][NODE]["roles"] == {"mlx5": "changed"}
+    assert fleet.results()["nodes"][NODE]["roles"]["mlx5"] == "changed"
     assert lab.run(NODE, LEFT) == ""
