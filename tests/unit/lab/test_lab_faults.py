@@ -100,12 +100,6 @@ def test_addresses_are_exchanged_while_one_is_on_the_other_rail(tmp_path, now, t
     assert (done.returncode, done.stderr) == (0 if there else 1, "")
 
 
-@pytest.mark.parametrize("name", ["lib", *(f"{name}.sh" for name in NAMES)])
-def test_script_is_shell(name):
-    done = subprocess.run(["sh", "-n", DIRECTORY / name], capture_output=True, check=False)
-    assert done.stderr == b""
-
-
 def test_scripts_have_no_shellcheck_finding(tmp_path):
     """The library once; to look at it again before each fault would take seconds."""
     names = re.findall(r"(?:^|[\s;])(\w+)=", (DIRECTORY / "lib").read_text())

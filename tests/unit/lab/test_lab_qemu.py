@@ -1,9 +1,6 @@
-"""A machine's command line, and conversations with QEMU and with the agent inside a node."""
+"""A machine's command line, and an agent inside a node that does not answer."""
 
-import base64
-import json
 import socket
-import threading
 from pathlib import Path
 
 import pytest
@@ -80,50 +77,6 @@ def test_rails_are_spread_over_the_numa_nodes(rails):
     bridges = [word for word in argv(rails=rails) if word.startswith("pxb-pcie")]
     numa = [word.partition("numa_node=")[2][0] for word in bridges]
     assert numa == ["0" if 2 * rail < rails else "1" for rail in range(rails)]
-
-
-class Agent(threading.Thread):
-    """Speaks the guest agent's protocol: an old answer first, then what it is asked for."""
-
-    def __init__(self, directory):
-        super().__init__(daemon=True)
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.bind(str(directory / "agent.sock"))
-        self.socket.listen()
-        self.scripts = []
-
-    def run(self):
-        connection, _ = self.socket.accept()
-        lines = connection.makefile("rwb")
-
-        def say(value):
-            lines.write(json.dumps({"return": value}).encode() + b"\n")
-            lines.flush()
-
-        say({"left behind by": "the conversation before"})
-        polls = 0
-        for line in lines:
-            request = json.loads(line)
-            arguments = request.get("arguments", {})
-            if request["execute"] == "guest-sync-delimited":
-                lines.write(b"\xff")
-                say(arguments["id"])
-            elif request["execute"] == "guest-exec":
-                self.scripts.append(base64.b64decode(arguments["input-data"]).decode())
-                say({"pid": 7})
-            else:
-                polls += 1
-                out = base64.b64encode(b"out\n").decode()
-                ended = {"exited": True, "exitcode": 3, "out-data": out}
-                say(ended if polls > 1 else {"exited": False})
-
-
-def test_script_runs_inside_and_its_end_is_told(tmp_path):
-    agent = Agent(tmp_path)
-    agent.start()
-    outcome = monitor.run_inside("node1", tmp_path, "echo out; exit 3", timeout_s=5)
-    assert outcome == monitor.ProgramExit(returncode=3, stdout="out\n", stderr="")
-    assert agent.scripts == ["echo out; exit 3"]
 
 
 def test_node_without_an_agent_is_unreachable(tmp_path):
