@@ -37,7 +37,7 @@ def test_collection_of_another_version_is_not_used(tmp_path: Path, monkeypatch):
     """As `ansible-galaxy collection install` puts it where Ansible looks first."""
     module = tmp_path / "ansible_collections/rdmaprov/node/plugins/modules/limits.py"
     module.parent.mkdir(parents=True)
-    module.write_text("print('{\"changed\": true}')\n")
+    module.write_text("#!/usr/bin/python\nprint('{\"changed\": true}')\n")
     monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(tmp_path))
     local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
     wanted: dict[str, Any] = {
