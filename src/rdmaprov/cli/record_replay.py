@@ -94,6 +94,7 @@ def _prepare(
                 f"{there} has {quantity(len(ready.nodes), 'node')} that {record.node} matches",
                 "Leave SITE out: the record has its own.",
             )
+        ready.mask.site = site
         yield ready
 
 
