@@ -35,6 +35,7 @@ _MANAGERS = (
 )
 PATHS = (*_MANAGERS, *boot_device.PATHS)
 _RUN = re.compile("/run/(systemd/network|NetworkManager|netplan)/")
+_Written = dict[str, tuple[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,8 @@ def boot_settings(files: Files, netdev: str) -> Boot:
             the device; or a file in /run decides, which the next boot may not write again.
     """
     netplans = written(files)
-    texts = {path: files.texts[path] for path in files.texts if not WRITTEN.match(path)}
-    ours = {path: text for path, (text, _) in netplans.items()}
-    found = _settings(Files({**texts, **ours}, files.reasons), netdev)
+    texts = _without_netplans(files)
+    found = _settings(_with_netplans(files, netplans), netdev)
     passing = [path for path in texts if _RUN.match(path)]
     if passing:
         lasting = {path: text for path, text in texts.items() if path not in passing}
@@ -105,10 +105,9 @@ def require_name(files: Files, netdev: str) -> None:
     Raises:
         CouldNotTell: the file gives no name, and the device has one that is not the kernel's.
     """
-    ours = {path: text for path, (text, _) in written(files).items()}
     own = boot_device.read(files, netdev)
     try:
-        read, used = systemd_sections(Files({**files.texts, **ours}, files.reasons), netdev, "link")
+        read, used = systemd_sections(_with_netplans(files, written(files)), netdev, "link")
     except CouldNotTell:
         return
     keys = [keys for title, keys in read if title == "Link"]
@@ -117,6 +116,16 @@ def require_name(files: Files, netdev: str) -> None:
         why = "unless an initramfs names it, a boot leaves the name that the kernel gives"
         remedy = f"Add set-name: {netdev} to netplan's definition, or NamePolicy= to the file"
         raise CouldNotTell(f"{', '.join(used)}: gives {netdev} no name: {why}. {remedy}")
+
+
+def _without_netplans(files: Files) -> dict[str, str]:
+    return {path: text for path, text in files.texts.items() if not WRITTEN.match(path)}
+
+
+def _with_netplans(files: Files, netplans: _Written) -> Files:
+    """Return the files with what a boot has netplan write, in place of what the last one had."""
+    ours = {path: text for path, (text, _) in netplans.items()}
+    return Files({**_without_netplans(files), **ours}, files.reasons)
 
 
 def _settings(files: Files, netdev: str) -> Boot:
@@ -279,7 +288,7 @@ WRITTEN = re.compile(
 )
 
 
-def written(files: Files) -> dict[str, tuple[str, tuple[str, ...]]]:
+def written(files: Files) -> _Written:
     """Return what a boot has netplan write: by path, the text and the files that it is made of."""
     found = {}
     for (kind, name), (entry, used) in _definitions(files).items():

@@ -241,14 +241,19 @@ BY_MAC = f"[Match]\nPermanentMACAddress={MAC}\n[Link]\nMTUBytes=9000\n"
         ({f"{ETC}/10-mtu.link": BY_MAC}, False),
         ({f"{ETC}/10-mtu.link": BY_MAC + "NamePolicy=\n"}, False),
         ({f"{ETC}/10-mtu.link": BY_MAC + "Name=ens1\n"}, True),
-        ({f"{ETC}/10-mtu.link.d/a.conf": "[Link]\nNamePolicy=kernel slot\n"}, True),
+        (
+            {
+                f"{ETC}/10-mtu.link": BY_MAC,
+                f"{ETC}/10-mtu.link.d/a.conf": "[Link]\nNamePolicy=kernel slot\n",
+            },
+            True,
+        ),
+        ({f"{RUN}/10-netplan-gone.link": BY_MAC}, True),  # the next boot does not write it
     ],
 )
 def test_device_that_udev_would_leave_its_first_name_is_found(
     files: dict[str, str], is_named: bool
 ):
-    if f"{ETC}/10-mtu.link.d/a.conf" in files:
-        files = {**files, f"{ETC}/10-mtu.link": BY_MAC}
     told = nullcontext() if is_named else pytest.raises(CouldNotTell, match="gives ens1 no name")
     with told:
         require_name(Files({**NODE, **DEFAULT, **files}, {}), "ens1")
