@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, gpu, rails
+from rdmaprov.facts import CouldNotTell, boot, devices, gpu, rails
 from rdmaprov.facts.text import END, read_files, whole
 from rdmaprov.inventory import Fleet, Node
 from rdmaprov.kernel_log.reader import MATTERS, parse_log
@@ -16,7 +16,6 @@ from rdmaprov.validate.verdict import Setting, not_applicable, settle
 pytestmark = pytest.mark.state
 
 _WHERE = "journalctl -k -b"
-_BOOT = "/proc/sys/kernel/random/boot_id"
 _CUT = "rdmaprov-cut"
 _HALF = 4_000_000  # bytes; a fleet's node has some 10,000 of lines that matter
 _COMMAND = (
@@ -63,9 +62,9 @@ def _last(host: Host, node: Node, fleet: Fleet) -> tuple[float, str]:
 
     What that reported and nobody repaired stays red: no run proves that a hand was lent.
     """
-    boot, began_s, run = last_complete(fleet.site, runs_directory()).get(node.name, ("", 0.0, ""))
-    now = (read_files(host, _BOOT).get(_BOOT) or "").strip()
-    return (began_s, run) if boot and boot == now else (0.0, "")
+    of, began_s, run = last_complete(fleet.site, runs_directory()).get(node.name, ("", 0.0, ""))
+    now = (read_files(host, boot.BOOT_ID).get(boot.BOOT_ID) or "").strip()
+    return (began_s, run) if of and of == now else (0.0, "")
 
 
 def _parts(host: Host, node: Node) -> tuple[dict[str, str], set[str]]:

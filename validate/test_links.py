@@ -35,7 +35,6 @@ _BIT_ERROR_RATIO = 1e-12
 _CHANGES_AT_START, _CHANGES_A_DAY = 10, 2
 # What apply notes of links that it took down itself: module_utils/plan.py.
 LINK_NOTE = "/run/rdmaprov/link-changes.json"
-_BOOT = "/proc/sys/kernel/random/boot_id"
 # Disciplines that drop, delay or hold back; those that only order or spread are the kernel's own.
 # Linux drivers/infiniband/hw/mlx5/data_direct.c
 _DATA_DIRECT = "pci:v000015B3d00002100"
@@ -159,10 +158,10 @@ def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -
 def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
     """The link of each port has not flapped since boot."""
     here, _, _ = _port(host, rail)
-    files = read_files(host, _BOOT, LINK_NOTE)
+    files = read_files(host, boot.BOOT_ID, LINK_NOTE)
     uptime = boot.uptime_s(host)
     allowed = _CHANGES_AT_START + _CHANGES_A_DAY * uptime // 86400
-    ours = _noted(files.get(LINK_NOTE), files.get(_BOOT))
+    ours = _noted(files.get(LINK_NOTE), files.get(boot.BOOT_ID))
     for port in lower_ports.ports_of(here, rail):
         if not port.netdev:
             not_applicable(f"{port.rdma} has no network device, which counts changes of its link")

@@ -14,6 +14,7 @@ GRUB = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
 GRUBENV = ("/boot/grub2/grubenv", "/boot/grub/grubenv")
 BLS = "/boot/loader/entries/*.conf"
 RUNNING = "/proc/cmdline"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"  # random(4): another one after each boot
 _MENUENTRY = re.compile(r"(?m)^\s*menuentry\s+(.*)$")
 _LINUX = re.compile(r"(?m)^\s*linux(?:16|efi)?\s+(\S+)[ \t]*(.*)$")
 

@@ -10,12 +10,11 @@ from typing import Any
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.last_word import left_out
-from rdmaprov.runs.results import RESULTS, results_of
+from rdmaprov.runs.results import MOST_READ, newest_paths, results_of
 from rdmaprov.words import quantity
 
 _MOST_RUNS = 5  # our choice: the newest, as sites change
-# Our choice: of a large fleet, each takes some 0.3 s, and somebody waits for the question.
-_MOST_READ, _READ_S = 20, 1.0
+_READ_S = 1.0  # our choice: somebody waits for the question
 _SPREAD = 1.25  # our choice: one earlier run is no range yet
 # Of a run that ended otherwise, nobody knows what it left out.
 _WHOLE = (ExitCode.OK, ExitCode.FAILED, ExitCode.PENDING)
@@ -75,9 +74,8 @@ def expected(
         soak_s: the stage soak takes this long.
     """
     found: list[tuple[float, float]] = []
-    paths = sorted(runs_directory().glob(f"*-{verb}*/{RESULTS}"), reverse=True)
     until = time.monotonic() + _READ_S
-    for path in paths[:_MOST_READ]:
+    for path in newest_paths(runs_directory(), verb)[:MOST_READ]:
         is_enough = len(found) >= _MOST_RUNS or time.monotonic() > until
         data = None if is_enough else results_of(path, site)
         try:

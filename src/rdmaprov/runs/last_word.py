@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.runs.directory import runs_directory
-from rdmaprov.runs.results import RESULTS, results_of
+from rdmaprov.runs.results import MOST_READ, newest_paths, results_of
 
 PASSED, FAILED, UNKNOWN, STALE = "passed", "failed", "unknown", "stale"
 _CHANGES = ("apply", "revert")
@@ -19,7 +19,6 @@ _TOUCHED = ("changed", "failed", "half_done", "unreachable")
 # Runs of several controllers lie side by side; our choice of how far their clocks are apart.
 _CLOCKS = timedelta(days=1)
 _RECORD = "--record"
-_MOST_READ = 20  # our choice: of a large fleet, each takes some 0.3 s
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,8 @@ def last_words(site: Path, nodes: Collection[str], runs: Path | None = None) -> 
     """
     runs = runs or runs_directory()
     said: dict[str, list[Word]] = defaultdict(list)
-    paths = (path for verb in ("validate", *_CHANGES) for path in runs.glob(f"*-{verb}*/{RESULTS}"))
     enough: datetime | None = None
-    for path in sorted(paths, key=lambda path: path.parent.name, reverse=True):
+    for path in newest_paths(runs, "validate", *_CHANGES):
         data = results_of(path, site)
         if data is None:
             continue
@@ -91,8 +89,7 @@ def last_words(site: Path, nodes: Collection[str], runs: Path | None = None) -> 
 def last_complete(site: Path, runs: Path) -> dict[str, tuple[str, float, str]]:
     """Return by node of its newest complete `validate`: boot, uptime as that began (s), run."""
     found: dict[str, tuple[str, float, str]] = {}
-    paths = sorted(runs.glob(f"*-validate*/{RESULTS}"), key=lambda p: p.parent.name, reverse=True)
-    for path in paths[:_MOST_READ]:
+    for path in newest_paths(runs, "validate")[:MOST_READ]:
         data = results_of(path, site) or {}
         for node, own in data.get("nodes", {}).items():
             if isinstance(own, dict) and own.get("complete") is True and node not in found:
