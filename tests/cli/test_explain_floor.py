@@ -57,8 +57,6 @@ def test_other_line_rate_is_refused_in_two_lines(floor, rate, why, hint):
     assert code == ExitCode.USAGE
     assert why in said
     assert hint in said
-    words = ["--parameters", "7e9", "--gpus", "64", "--step-s", "1", "--rails", "8"]
-    assert cli.run(["explain", "sizing", *words, "--link-gbps", rate]) == ExitCode.USAGE
 
 
 def test_slow_names_causes_with_what_to_look_at(floor):

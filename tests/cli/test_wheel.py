@@ -248,12 +248,6 @@ VERBS = [
         ExitCode.OK,
         "floor 339",
     ),
-    (
-        "explain",
-        ["sizing", "--parameters=7e9", "--gpus=256", "--step-s=1"],
-        ExitCode.OK,
-        "27.9 GB/s",
-    ),
     ("schedule", ["away", "--directory", "."], ExitCode.OK, "start them: systemctl"),
     ("lab", ["--dir", "lab", "--cache", "cache", "fault", "--list"], ExitCode.OK, "mtu-wrong"),
     ("discover", ["here"], ExitCode.UNKNOWN, "# host_vars/here1.yml"),

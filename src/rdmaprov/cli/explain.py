@@ -14,7 +14,6 @@ COMMANDS = {
     "nccl-log": "rdmaprov.cli.explain_nccl_log:nccl_log",
     "subnet": "rdmaprov.cli.explain_subnet:subnet",
     "switch": "rdmaprov.cli.explain_switch:switch",
-    "sizing": "rdmaprov.cli.explain_sizing:sizing",
 }
 _FILES = "rdmaprov.cli.explain_files"
 _VERB = re.compile(r"[a-z][a-z-]*")

@@ -19,7 +19,7 @@ from tests.unit.helpers.doc_sites import FENCE
 from rdmaprov import cli
 
 ROOT = Path(__file__).resolve().parents[3]
-_NAMES = ("explain", "floor", "nccl-logs", "sizing", "switches", "symptoms")
+_NAMES = ("explain", "floor", "nccl-logs", "switches", "symptoms")
 PAGES = ("README.md", *(f"docs/{name}.md" for name in _NAMES))
 CUT = "…\n"
 

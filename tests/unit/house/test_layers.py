@@ -30,7 +30,6 @@ record
 kernel_log
 facts
 bandwidth
-sizing
 tuner
 contract
 nccl_log

@@ -17,12 +17,12 @@ from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.launch import JobRunner
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.stage_report import StageReport
+from rdmaprov.acceptance.stages.gpu_peaks import peaks
 from rdmaprov.acceptance.stages.host import about_node, folded
 from rdmaprov.bandwidth.rates import format_percent
 from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.rail_counters.change_points import change_points
-from rdmaprov.sizing.model import peaks
 from rdmaprov.words import quantity, some
 
 # Matrices of this side fill a GPU; with them and copies of 1 GiB, a GPU needs 3 GiB. Seconds of

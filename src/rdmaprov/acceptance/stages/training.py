@@ -18,7 +18,12 @@ from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.training import at_fault
-from rdmaprov.acceptance.training.plan import TrainingPlan, training_plan
+from rdmaprov.acceptance.training.plan import (
+    GPU_MODELS,
+    TrainingPlan,
+    TransformerSizes,
+    training_plan,
+)
 from rdmaprov.acceptance.training.scaling import TrainingPoint, knees, scale_points
 from rdmaprov.acceptance.training.times import TOGETHER, TrainingTimes
 from rdmaprov.bandwidth.floor_model import FloorVerdict
@@ -118,7 +123,7 @@ def run_training(site: GateSite, runner: JobRunner, options: Options) -> StageRe
         remedy = "On the controller, read logs/ of this run"
         report.findings.append(Finding("training.unmeasured", what, remedy, proven=False))
     report.notes += _notes(times, points)
-    report.detail = training_as_data(times, points, _floor(site))
+    report.detail = training_as_data(times, points, _least(site, plan))
     report.said = _sentence(plan, points)
     return report
 
@@ -145,10 +150,16 @@ def _is_whole(times: TrainingTimes, points: Sequence[TrainingPoint]) -> bool:
     return whole and len(times.devices) == times.plan.job.world and bool(points)
 
 
-def _floor(site: GateSite) -> float:
-    """Return the least efficiency; 0 for none. docs/training.md derives the default."""
-    least = site.nodes[0].get("fabric_training_efficiency")
-    return float(least) if site.backend == "nccl" else 0.0
+def least_efficiency(wanted: float, model: TransformerSizes) -> float:
+    """Return the least efficiency; 0 for none. docs/training.md derives the default.
+
+    The smallest model computes too little to hide its messages, on a healthy fabric as well.
+    """
+    return wanted if model in GPU_MODELS[:-1] else 0.0
+
+
+def _least(site: GateSite, plan: TrainingPlan) -> float:
+    return least_efficiency(float(site.nodes[0].get("fabric_training_efficiency")), plan.model)
 
 
 def _judge(
@@ -162,7 +173,8 @@ def _judge(
     """Add what is at fault: in nodes, then in processes, then between nodes."""
     report.findings += at_fault.node_findings(times)
     why = _network(site, times)
-    below = next(knees(points, _floor(site)), None)
+    least = _least(site, times.plan)
+    below = next(knees(points, least), None)
     is_slow = bool(why or below) or any(each.as_predicted < BAD_SHARE for each in points)
     known = {name for each in report.findings for name in each.nodes}
     late = list(at_fault.stragglers(times, is_slow, known))
@@ -173,7 +185,7 @@ def _judge(
         report.findings += paths.slow_rails(times.ran)
     elif why and not late and options.isolate:
         report.findings += list(_isolate(site, runner, why, report.findings))
-    report.findings += _efficiency(site, points, report.findings)
+    report.findings += _efficiency(least, points, report.findings)
 
 
 def _network(site: GateSite, times: TrainingTimes) -> str:
@@ -206,11 +218,9 @@ def _isolate(
 
 
 def _efficiency(
-    site: GateSite, points: Sequence[TrainingPoint], found: Sequence[Finding]
+    least: float, points: Sequence[TrainingPoint], found: Sequence[Finding]
 ) -> Iterator[Finding]:
     """Yield the strategies that do not scale, with what was found beside them."""
-    if not (least := _floor(site)):
-        return
     named = ", ".join(dict.fromkeys(name for each in found for name in each.nodes))
     for point in knees(points, least):
         what = f"{_efficiency_text(point)}; the floor is {format_percent(least)}"

@@ -14,10 +14,16 @@ from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.ranks.plan import GateJob, Task
-from rdmaprov.sizing.model import FLOPS, TrainedModel
-from rdmaprov.sizing.traffic import BUCKET_BYTES
 
 STAGE = "training"
+# Bytes of a gradient, a weight or an activation, by torch's name of its type.
+DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
+# A weight and a token take two operations forward and four backward.
+# J. Kaplan and others, Scaling Laws for Neural Language Models, arXiv 2001.08361, section 2.1
+FLOPS = 6
+BACKWARD = 4 / 6
+# torch's DistributedDataParallel, bucket_cap_mb: the last one has no computation to hide behind.
+BUCKET_BYTES = 25 << 20
 # Steps of each kind: at least, at most, and for how long. A median of five bears two odd ones.
 STEPS = {"nccl": (5, 30, 6.0), "gloo": (5, 10, 5.0)}
 # All-reduces of a bucket and of a message that fills the links.
@@ -156,20 +162,15 @@ class TransformerSizes:
         return self.layers * block + self.hidden * (2 * self.vocabulary + 1)
 
     @property
-    def trained(self) -> TrainedModel:
-        """Return it as the sizing of a fabric knows a model."""
-        return TrainedModel(self.parameters, self.dtype, self.layers, self.hidden)
-
-    @property
     def gradient_bytes(self) -> int:
         """Return the bytes of all gradients."""
-        return int(self.trained.gradient_bytes)
+        return self.parameters * DTYPES[self.dtype]
 
     @property
     def flops(self) -> float:
         """Return the operations of a device's step.
 
-        Six for each weight that multiplies and each token (sizing.model.FLOPS), and those of causal
+        Six for each weight that multiplies and each token (FLOPS), and those of causal
         attention: 12 · layers · hidden · sequence for a token (arXiv 2204.02311, appendix B), of
         which half are not computed, as a token attends to those before it alone.
         """

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from rdmaprov.acceptance.ranks.events import STEP_PHASES
 from rdmaprov.acceptance.ranks.plan import Task
-from rdmaprov.acceptance.training.plan import TransformerSizes
+from rdmaprov.acceptance.training.plan import BACKWARD, DTYPES, TransformerSizes
 from rdmaprov.acceptance.training.times import ALONE, TOGETHER, TrainingTimes
-from rdmaprov.sizing.model import BACKWARD, DTYPES
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,8 @@ def communication_us(
     if strategy == "ddp":
         bucket = message_us(messages, min(model.bucket_bytes, model.gradient_bytes))
         return math.ceil(model.gradient_bytes / model.bucket_bytes) * bucket, bucket
-    block = message_us(messages, 12 * model.hidden**2 * DTYPES[model.trained.dtype])
-    ends = message_us(messages, 2 * model.vocabulary * model.hidden * DTYPES[model.trained.dtype])
+    block = message_us(messages, 12 * model.hidden**2 * DTYPES[model.dtype])
+    ends = message_us(messages, 2 * model.vocabulary * model.hidden * DTYPES[model.dtype])
     return 1.5 * (model.layers * block + ends), ends
 
 
