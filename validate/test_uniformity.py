@@ -5,7 +5,7 @@ same model of NIC for its firmware, the same values of the site for software tha
 """
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pytest
 from testinfra.host import Host
@@ -14,6 +14,7 @@ from rdmaprov.facts import devices, gpu, pci, rails, software, subnet_port, unif
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
 from rdmaprov.inventory import Fleet, Node, Rail
+from rdmaprov.validate.hosts import Hosts
 from rdmaprov.validate.verdict import Setting, not_applicable, settle
 
 pytestmark = pytest.mark.state
@@ -23,7 +24,7 @@ _DMI = "/sys/class/dmi/id"
 _VBIOS, _PART = "vbios version", ("product name", "board part number", "gpu part number")
 
 
-def test_kernel(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_kernel(fleet: Fleet, hosts: Hosts) -> None:
     """Nodes with the same distribution run the same kernel."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -33,7 +34,7 @@ def test_kernel(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "release", "ofed_hold", _RELEASE, of)
 
 
-def test_drivers(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_drivers(fleet: Fleet, hosts: Hosts) -> None:
     """All nodes run the same version and build of each module of the RDMA stack."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -45,7 +46,7 @@ def test_drivers(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "driver", "ofed_version", "/sys/module/*/version", of)
 
 
-def test_ofed(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_ofed(fleet: Fleet, hosts: Hosts) -> None:
     """Nodes with equal site values have the same OFED."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -57,7 +58,7 @@ def test_ofed(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "version", "ofed_version", "ofed_info -s", of)
 
 
-def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_nic_firmware(fleet: Fleet, hosts: Hosts) -> None:
     """NICs of the same model run the same firmware."""
     boards = f"{devices.INFINIBAND}/*/board_id"
 
@@ -77,7 +78,7 @@ def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     )
 
 
-def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_bios(fleet: Fleet, hosts: Hosts) -> None:
     """Nodes of the same model have the same BIOS version."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -90,7 +91,7 @@ def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "version", "fabric_kind", f"{_DMI}/bios_version", of)
 
 
-def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_nccl(fleet: Fleet, hosts: Hosts) -> None:
     """Nodes with equal site values have the same NCCL, of the system and of torch."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -106,7 +107,7 @@ def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "version", "nccl_version", "dpkg -l libnccl2; pip list", of)
 
 
-def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_torch(fleet: Fleet, hosts: Hosts) -> None:
     """Nodes with equal site values have the same torch."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -122,7 +123,7 @@ def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "version", "torch_runtime_requirements", "pip list", of)
 
 
-def test_vbios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_vbios(fleet: Fleet, hosts: Hosts) -> None:
     """GPUs of the same part number have the same VBIOS."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -137,7 +138,7 @@ def test_vbios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "VBIOS", "", gpu.QUERY, of)
 
 
-def test_nvlink_domains(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_nvlink_domains(fleet: Fleet, hosts: Hosts) -> None:
     """All GPUs of an NVLink domain are in one cluster and clique, which no other domain has."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -151,7 +152,7 @@ def test_nvlink_domains(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "NVLink", "fabric_nvlink_domain", gpu.QUERY, of)
 
 
-def test_imex_lists(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_imex_lists(fleet: Fleet, hosts: Hosts) -> None:
     """All nodes of an NVLink domain have the same list of nodes, in one order, for IMEX."""
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -164,7 +165,7 @@ def test_imex_lists(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
     _uniform(fleet, hosts, "list", "fabric_nvlink_domain", gpu.NODES, of)
 
 
-def test_guids(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_guids(fleet: Fleet, hosts: Hosts) -> None:
     """Each InfiniBand port has a GUID of its own: the subnet manager takes two for one."""
     owners: dict[int, list[tuple[Node, str]]] = {}
     unknown = _each_port(
@@ -172,6 +173,11 @@ def test_guids(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         hosts,
         lambda node, _, rdma, port: owners.setdefault(port.guid, []).append((node, rdma)),
     )
+    hosts.compared += [
+        ("port GUID", node.name, rdma, uniform.UNIQUE, f"0x{guid:016x}")
+        for guid, each in owners.items()
+        for node, rdma in each
+    ]
     shared = {guid: each for guid, each in owners.items() if guid == 0 or len(each) > 1}
     settle(
         [
@@ -196,7 +202,7 @@ def _others(owners: list[tuple[Node, str]], node: Node, rdma: str) -> str:
     return ", ".join(names) or "a port that was given none"
 
 
-def test_subnets(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+def test_subnets(fleet: Fleet, hosts: Hosts) -> None:
     """Rail i of all nodes is one InfiniBand subnet: one prefix, and one subnet manager's LID."""
     samples: list[Sample] = []
 
@@ -208,6 +214,7 @@ def test_subnets(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         samples.append(Sample(node.name, f"{rdma} SM LID", manager, str(port.sm_lid)))
 
     unknown = _each_port(fleet, hosts, add)
+    _note(hosts, "subnet", samples)
     nodes = {node.name: node for node in fleet.nodes}
     settle(
         [
@@ -228,9 +235,7 @@ def _subnet(node: Node, rdma: str, what: str) -> Setting:
 
 
 def _each_port(
-    fleet: Fleet,
-    hosts: Mapping[str, Host],
-    take: Callable[[Node, Rail, str, subnet_port.SubnetPort], object],
+    fleet: Fleet, hosts: Hosts, take: Callable[[Node, Rail, str, subnet_port.SubnetPort], object]
 ) -> list[str]:
     """Give each InfiniBand rail's port; return what could not be read."""
     nodes = [node for node in fleet.nodes if node.get("fabric_kind") == "infiniband"]
@@ -252,7 +257,7 @@ def _each_port(
 
 def _uniform(
     fleet: Fleet,
-    hosts: Mapping[str, Host],
+    hosts: Hosts,
     setting: str,
     variable: str,
     where: str,
@@ -269,6 +274,7 @@ def _uniform(
             samples += of(hosts[name], node)
         except Exception as error:  # each kind of connection has its own
             unknown.append(f"{name}: {getattr(error, 'why', error)}")
+    _note(hosts, setting, samples)
     settle(
         [
             Setting(nodes[odd.sample.node], odd.sample.device, setting, variable, where=where).text(
@@ -280,3 +286,10 @@ def _uniform(
     )
     if not samples:
         not_applicable("no selected node has one")
+
+
+def _note(hosts: Hosts, setting: str, samples: list[Sample]) -> None:
+    """Keep samples for `merge`, which compares those of several runs."""
+    hosts.compared += [
+        (setting, each.node, each.device, str(each.kind), each.value) for each in samples
+    ]

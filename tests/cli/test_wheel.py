@@ -264,6 +264,7 @@ VERBS = [
     ("watch", ["away", "--for", "1s"], ExitCode.UNKNOWN, "unreachable"),
     ("report", [], ExitCode.OK, "report.html"),
     ("history", ["away"], ExitCode.OK, "away: "),
+    ("merge", ["runs/*-validate"] * 2, ExitCode.USAGE, ""),
     ("compare", ["runs/*-validate"] * 2, ExitCode.UNKNOWN, "not compared: 2 nodes: unknown"),
 ]
 

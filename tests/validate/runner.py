@@ -42,6 +42,10 @@ class Outcome:
 class FakeHosts(dict[str, Host]):
     """Hosts by name, with what rdmaprov's own have: commands on many nodes at the same time."""
 
+    def __init__(self, *hosts: Mapping[str, Host]) -> None:
+        super().__init__(*hosts)
+        self.compared: list[tuple[str, str, str, str, str]] = []
+
     def run(self, commands: Mapping[str, str], time_limit_s: float | None = None) -> dict[str, Any]:  # noqa: ARG002
         def one(name: str) -> Any:
             try:

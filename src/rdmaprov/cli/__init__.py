@@ -27,7 +27,7 @@ TASKS = {
     "Start": ("init", "discover", "check", "schema", "completion"),
     "Provision": ("plan", "apply", "revert"),
     "Verify": ("validate", "accept", "subnet", "certificate"),
-    "Operate": ("watch", "history", "compare", "report", "replace", "schedule", "tune"),
+    "Operate": ("watch", "history", "compare", "merge", "report", "replace", "schedule", "tune"),
     "Explain": ("explain", "record"),
     "Lab": ("lab",),
 }

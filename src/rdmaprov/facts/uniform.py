@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+# The kind of values of which no two may be equal.
+UNIQUE = "unique"
+
 
 @dataclass(frozen=True)
 class Sample:

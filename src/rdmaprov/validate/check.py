@@ -109,8 +109,12 @@ class Check(pytest.Item):
         return keywords
 
     def make_properties(self) -> list[tuple[str, object]]:
-        """Return what reports carry: the node, and the rail."""
-        return [] if self.target is None else self.target.properties
+        """Return what reports carry: the node and the rail, or what was compared."""
+        if self.target is not None:
+            return self.target.properties
+        hosts = self.function.selection.hosts
+        compared, hosts.compared = hosts.compared, []
+        return [("compared", compared)] if compared else []
 
     @classmethod
     def from_parent(cls, parent: pytest.Collector, **arguments: Any) -> Self:  # noqa: ANN401

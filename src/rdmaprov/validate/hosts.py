@@ -21,6 +21,8 @@ class Hosts(Mapping[str, Host]):
         self._names = dict.fromkeys(names)
         self._make = make
         self._made: dict[str, Host] = {}
+        # What a check of the fleet compares: setting, node, device, kind, value; for its report.
+        self.compared: list[tuple[str, str, str, str, str]] = []
 
     def __getitem__(self, name: str) -> Host:
         """Return a node's host."""

@@ -16,6 +16,9 @@ from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.outcome import FINDING, is_unreachable
 from rdmaprov.words import quantity
 
+# What makes values comparable in results.json, beside the nodes that have one.
+COMPARED = ("test", "setting", "device", "kind", "value")
+
 
 class Outcome(StrEnum):
     """What became of a check."""
@@ -81,6 +84,8 @@ class CheckResults:
     judged: list[CheckResult] = field(default_factory=list)
     stopped: str = ""
     interrupted: bool = False
+    # What checks of the fleet compared: nodes by test, setting, device, kind and value.
+    compared: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -96,6 +101,9 @@ class CheckResults:
             return
         node = node_of(report)
         self._count(report.nodeid, node, outcome)
+        compared: Any = dict(report.user_properties).get("compared", ())
+        for setting, name, *rest in compared:
+            self.compared.setdefault((report.nodeid, setting, *rest), []).append(name)
         if outcome is Outcome.PASSED:
             return
         text = sys.intern(message(report))  # many checks say the same
@@ -164,6 +172,10 @@ class CheckResults:
             "fleet": self._subjects(""),
             "complete": {"fleet": self._is_fleet_complete(), "left_out": self.asked.left_out},
             "checks": [one.as_data() for one in self.judged],
+            "compared": [
+                dict(zip((*COMPARED, "nodes"), (*key, nodes), strict=True))
+                for key, nodes in self.compared.items()
+            ],
         }
 
     def nodes_as_data(self) -> dict[str, Any]:
