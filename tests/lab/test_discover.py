@@ -111,4 +111,4 @@ def test_node_with_another_host_key_is_not_read(lab, site, tmp_path, monkeypatch
     (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
     done = rdmaprov(lab, "discover", site, "--limit", "node1")
     assert done.returncode == 4
-    assert "Host key verification failed" in done.stderr
+    assert "node1: its host key is unknown" in done.stderr

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
-from tests.lldp_switch import RIGHT, SEND, framed
+from tests.lldp_switch import RIGHT, SEND, frame, framed
 from tests.namespaces.nodes import Namespaces, run
 from tests.validate.runner import FakeHosts, judge, modules
 
@@ -253,6 +253,36 @@ def test_hostile_frame_is_unknown_and_no_traceback(fabric, sent, why):
     else:
         assert state == "error"
         assert f"rail0: an LLDP announcement is odd: {why}" in said
+
+
+LATE = """
+import socket
+from rdmaprov.node import lldp_frames
+known = socket.if_nametoindex
+def late(name):
+    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    sender.bind(("far1", 0))
+    sender.send(bytes.fromhex({frame!r}))
+    return known(name)
+socket.if_nametoindex = late
+listener = lldp_frames.open_socket("rail0")
+listener.setblocking(False)
+try:
+    print("of another port", listener.recv(2000).hex())
+except BlockingIOError:
+    print("nothing")
+"""
+
+
+def test_frame_of_another_port_is_not_heard_before_a_socket_is_bound():
+    """On a busy node, time passes between making a socket and binding it."""
+    link = "ip link add rail{0} type veth peer name far{0}\n"
+    up = "ip link set rail{0} up\nip link set far{0} up\n"
+    links = "".join((link + up).format(n) for n in (0, 1))
+    script = f'set -e\n{links}exec "$0" -c "$1"'
+    late = LATE.format(frame=frame("leaf-r1", "swp2"))
+    words = ["unshare", "--net", "sh", "-c", script, sys.executable, late]
+    assert run(*words).strip() == "nothing"
 
 
 def test_validate_names_the_switch_and_says_what_is_not_verified(fabric):

@@ -56,7 +56,8 @@ def ports():
 
 def open_socket(name):
     """Return a socket that gets the LLDP frames of a port."""
-    listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
+    # With a protocol it would get the frames of all ports until it is bound to one (packet(7)).
+    listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     try:
         index = socket.if_nametoindex(name)
         for group in GROUPS:
