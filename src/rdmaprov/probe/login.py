@@ -19,6 +19,8 @@ from pathlib import Path
 from rdmaprov.probe.window import SSH_FAILED, Window, is_dropped, waits_s
 
 _LOOK_S = 0.05
+# How long Ansible may pause between two pieces of a module, which it sends at once.
+_QUIET_S = 0.5
 _START = "import sys;sys.path.insert(0,{root!r});from rdmaprov.probe.login import main;main()"
 
 
@@ -51,11 +53,20 @@ def main() -> None:
         code, said = _open(place, parent, [*argv[:-1], "true"])
         if code == SSH_FAILED:
             os.write(2, said)
+            _read_stdin()
             sys.exit(code)
         _end_with(parent)
     if path:
         (place / "kept" / path.name).write_text(str(path))
     os.execvp(argv[0], argv)  # noqa: S606 - it is ssh, with Ansible's own arguments
+
+
+def _read_stdin() -> None:
+    """Take what Ansible still sends: to a pipe without a reader, that would be its only error."""
+    import select
+
+    while select.select([0], [], [], _QUIET_S)[0] and os.read(0, 1 << 16):
+        pass
 
 
 def _control_path(argv: list[str]) -> Path | None:

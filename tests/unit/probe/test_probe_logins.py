@@ -179,6 +179,17 @@ def test_node_that_refuses_ansibles_login_is_asked_once(as_ansible, tmp_path):
     assert (tmp_path / "ran").read_text().split() == ["true"]
 
 
+def test_reason_of_a_refused_login_reaches_who_still_sends_a_module(as_ansible, tmp_path):
+    assert as_ansible("n1", "echo 'n1: no such name' >&2; exit 255").returncode == 255
+    words = [tmp_path / "place/ssh", "-o", f'ControlPath="{tmp_path}/cp/n1"', "n1", "module"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ansible:
+        assert ansible.stdin
+        assert ansible.stderr
+        ansible.stdin.write(bytes(1 << 18))  # of a pipe without a reader, BrokenPipeError
+        ansible.stdin.close()
+        assert ansible.stderr.read() == b"n1: no such name\n"
+
+
 def test_connections_that_ansible_keeps_are_bounded(as_ansible, tmp_path):
     for name in ("n1", "n2", "n3"):
         assert as_ansible(name, "exit 0").returncode == 0
