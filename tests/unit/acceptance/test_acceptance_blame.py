@@ -95,7 +95,7 @@ def test_an_error_of_its_own_counts_more_than_broken_connections():
     for rank in (1, 2):
         say(ran, rank, "failed", phase="rail 1: sweep", error=CLOSED, entered=500)
     (found,) = blame.findings(ran)
-    assert (found.node, found.proven) == ("n3", True)
+    assert (found.nodes, found.level, found.proven) == (("n3",), "rank", True)
     assert "MemoryError: 8 GiB" in found.what
 
 

@@ -121,29 +121,23 @@ def test_which_end_of_a_bad_direction_is_to_blame(known, bad, who):
     assert {(side.node, side.does, side.sure) for side in found} == who
 
 
-def test_a_slow_rail_without_a_slow_pair_names_the_rail_alone():
+@pytest.mark.parametrize(
+    ("slow", "who"),
+    [({"min_us": 9000.0}, [("", 0)]), ({"median_us": 9000.0, "p99_us": 99000.0}, [])],
+    ids=["always", "in the median"],
+)
+def test_a_slow_rail_without_a_slow_pair_names_the_rail_alone(slow, who):
     ran = healthy()
-    change(ran, "row", lambda e: e["plane"] == "rail 0", min_us=9000.0)
-    assert found(paths.slow_rails, ran) == [("", 0)]
+    change(ran, "row", lambda e: e["plane"] == "rail 0", **slow)
+    assert found(paths.slow_rails, ran) == who
 
 
-def test_a_noisy_median_is_no_slow_rail():
-    ran = healthy()
-    change(ran, "row", lambda e: e["plane"] == "rail 0", median_us=9000.0, p99_us=99000.0)
-    assert found(paths.slow_rails, ran) == []
-
-
-def test_bursts_of_a_busy_machine_accuse_nobody():
+@pytest.mark.parametrize(("gb_s", "who"), [(0.16, []), (0.05, [("n5", 1)])])
+def test_one_node_that_sends_slowly_stands_out_and_bursts_accuse_nobody(gb_s, who):
     ran = healthy(job(8))
-    change(ran, "pair", lambda e: e["plane"] == "rail 1" and e["rank"] == 5, gb_s=0.16)
+    change(ran, "pair", lambda e: e["plane"] == "rail 1" and e["rank"] == 5, gb_s=gb_s)
     change(ran, "pair", lambda e: e["plane"] == "rail 0" and e["rank"] == 3, gb_s=0.3)
-    assert found(paths.slow_rails, ran) == []
-
-
-def test_one_node_that_sends_slowly_stands_out():
-    ran = healthy(job(8))
-    change(ran, "pair", lambda e: e["plane"] == "rail 1" and e["rank"] == 5, gb_s=0.05)
-    assert found(paths.slow_rails, ran) == [("n5", 1)]
+    assert found(paths.slow_rails, ran) == who
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 8, 100, 4000])

@@ -7,7 +7,8 @@ from tests.madeup.logs import NO_SHARP
 from tests.madeup.shape import FleetShape
 from tests.unit.helpers.accept_runs import say
 from tests.unit.helpers.nccl_jobs import Job
-from tests.unit.helpers.swept_fleets import GIB, archive, choices, floor_of, gate_site, judge, swept
+from tests.unit.helpers.nccl_runs import packed
+from tests.unit.helpers.swept_fleets import GIB, choices, floor_of, gate_site, judge, swept
 
 from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.evidence import judge as evidence
@@ -194,7 +195,7 @@ def test_nodes_of_one_domain_may_keep_all_channels_in_it(racks):
     lines, made = Job(nodes=1, gpus=4).lines(), swept(2, 2, 100, GIB)
     for name, pids in (("n0", ("100", "101")), ("n1", ("102", "103"))):
         own = [line.replace("node0:", f"{name}:") for line in lines if line.split(":")[1] in pids]
-        made.nodes[name].logs = archive("\n".join([*own, ""]))
+        made.nodes[name].logs = packed("\n".join([*own, ""]))
         site.facts[name]["rails"].extend([{"rdma": f"mlx5_{rail}"} for rail in range(8)])
     assert (list(evidence.judge_transports(site, read_run(made))) == []) == (racks > 1)
 

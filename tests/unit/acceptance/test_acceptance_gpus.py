@@ -5,7 +5,7 @@ import os
 import sys
 
 import pytest
-from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.preflight_facts import four_nodes
 
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
@@ -17,13 +17,10 @@ from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.boundary import RIGHT, Document
 from rdmaprov.errors import UsageError
 from rdmaprov.finding.finding import Finding
-from rdmaprov.inventory import load_site
 from rdmaprov.node import gpus as driver_reader
 from rdmaprov.node.gpus import parse_gpus
 from rdmaprov.probe.connection import Command
 from rdmaprov.probe.errors import NodeError
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 
 UUID = "GPU-00000000-0000-0000-0000-00000000000"
 ROWS = "".join(
@@ -42,11 +39,7 @@ def gpus(count):
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
-    files = dict(GOOD)
-    files["hosts.yml"] = "---\nnodes:\n  hosts:\n" + "".join(
-        f"    n{n}: {{unit: {n}}}\n" for n in (1, 2, 3, 4)
-    )
-    return load_site(write(tmp_path_factory.mktemp("site"), files)).nodes
+    return four_nodes(tmp_path_factory.mktemp("site"))
 
 
 def test_eight_whole_gpus():
@@ -83,16 +76,10 @@ def test_a_number_that_the_driver_does_not_know(unknown, nodes):
     assert gpu_checks.free_bytes({"n1": {"gpus": seen}}) == 8 << 30
 
 
-def test_a_driver_without_mig_has_a_column_less():
-    found, _ = parse_gpus(f"0, Tesla V100-SXM2-16GB, 16160, 16150, 00000004:04:00.0, {UUID}0\n")
-    assert found[0]["mig"] is False
-
-
-def test_a_gpu_that_is_split_says_so():
-    found, _ = parse_gpus(
-        f"0, NVIDIA A100-SXM4-80GB, 81920, 81000, 00000000:07:00.0, {UUID}0, Enabled\n"
-    )
-    assert found[0]["mig"] is True
+@pytest.mark.parametrize(("more", "is_split"), [("", False), (", Enabled", True)])
+def test_gpu_is_split_if_its_driver_knows_mig_and_says_so(more, is_split):
+    found, _ = parse_gpus(f"0, NVIDIA A100, 81920, 81000, 00000000:07:00.0, {UUID}0{more}\n")
+    assert found[0]["mig"] is is_split
 
 
 def judge_counts(nodes, *counts):
@@ -162,13 +149,6 @@ def driver(tmp_path, monkeypatch):
         tool.chmod(0o755)
 
     return make
-
-
-@pytest.fixture
-def here():
-    probe = Probe({"n1": Target("n1", "", ("/bin/sh", "-c"), sys.executable, 60)})
-    yield probe
-    probe.close()
 
 
 def ask(here, verb):

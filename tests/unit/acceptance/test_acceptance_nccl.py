@@ -1,11 +1,10 @@
 """What a run over NCCL must prove beside its numbers, on rows and logs as they come from nodes."""
 
-import io
 import json
-import tarfile
 
 import pytest
 from tests.unit.helpers.accept_runs import change, healthy, job
+from tests.unit.helpers.nccl_runs import packed
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance.evidence import floor as fleet_floor
@@ -80,21 +79,11 @@ def test_small_messages_do_not_try_the_floor(site):
     assert (finding.proven, "the floor is not verified" in finding.what) == (False, True)
 
 
-def packed(**files):
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(f"../../nccl.{name}.10")
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    return data.getvalue()
-
-
 def test_sockets_are_refused_by_nccls_own_logs(site, tmp_path):
     run = ran(92)
     for rank, (name, node) in enumerate(run.nodes.items()):
         text = SOCKET.format(host=f"n{rank + 1}", rank=rank, other=1 - rank)
-        node.logs = packed(**{name: text})
+        node.logs = packed(text, name=f"../../nccl.{name}.10")
 
     def keep(name, text):
         path = tmp_path / name
@@ -127,9 +116,7 @@ def logs(**texts):
     run.nodes = {name: NodeRun() for name in texts}
     for rank, (name, text) in enumerate(texts.items()):
         if text:
-            run.nodes[name].logs = packed(
-                **{name: text.format(host=name, rank=rank, other=1 - rank)}
-            )
+            run.nodes[name].logs = packed(text.format(host=name, rank=rank, other=1 - rank))
     return read_run(run)
 
 
@@ -164,7 +151,7 @@ def test_the_logs_of_a_run_are_unpacked_once(site, monkeypatch):
     opened: list[NodeRun] = []
     for rank, name in enumerate(run.nodes):
         text = CHANNELS.format(host=name, rank=rank, other=1 - rank)
-        run.nodes[name].logs = packed(**{name: text})
+        run.nodes[name].logs = packed(text, name=f"../../nccl.{name}.10")
     unpack = node_logs.log_files
 
     def counted(node):
@@ -235,7 +222,7 @@ def judged(tmp_path):
         for place, (name, node) in enumerate(ran.nodes.items()):
             own = said[min(place, len(said) - 1)]
             lines = [f"{name}:10:20 [0] NCCL INFO {text}\n" for text in ("x", *own)]
-            node.logs = packed(**{name: "".join(lines)})
+            node.logs = packed("".join(lines))
         site = GateSite(nodes, facts, "nccl", Rendezvous("192.0.2.1", {}))
         return list(judge_tuner(site, read_run(ran))), site_names
 

@@ -1,12 +1,10 @@
 """NCCL's diagnostics in an acceptance: from what ranks print to findings with their nodes."""
 
-import io
 import sys
-import tarfile
 
 import pytest
 from tests.unit.helpers.accept_runs import job
-from tests.unit.helpers.nccl_runs import GPUS, failed_run
+from tests.unit.helpers.nccl_runs import GPUS, failed_run, packed
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.swept_fleets import gate_site
 from tests.unit.nccl_log.test_nccl_diagnostics import HEALTHY, line, mismatch, outlier, pair
@@ -97,15 +95,8 @@ def test_what_c_prints_is_not_lost_where_a_rank_ends_by_exit():
     assert printed(request["environment"]) == "n:1 NCCL DIAG [OK] p2p: x\n"
 
 
-def packed(*networks: str) -> bytes:
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for number, network in enumerate(networks):
-            text = f"n:1:2 [0] NCCL INFO Using network {network}\n".encode()
-            member = tarfile.TarInfo(f"nccl.n.{number}")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text))
-    return data.getvalue()
+def networks(*names: str) -> bytes:
+    return packed(*(f"n:1:2 [0] NCCL INFO Using network {name}\n" for name in names))
 
 
 def named(*logs: bytes) -> list[str]:
@@ -116,18 +107,18 @@ def named(*logs: bytes) -> list[str]:
 
 @pytest.mark.parametrize("odd", [("Socket",), ("IB", "Socket"), ("AWS",)])
 def test_the_odd_one_is_named(odd):
-    usual = packed("IB", "IB")
-    assert named(usual, packed(*odd), usual, usual) == ["n1"]
+    usual = networks("IB", "IB")
+    assert named(usual, networks(*odd), usual, usual) == ["n1"]
 
 
 @pytest.mark.parametrize(
     "logs",
     [
-        [packed("IB")] * 4,
-        [packed("Socket")] * 4,
-        [packed("IB"), packed("Socket")],
-        [packed("IB"), packed("IB"), packed("Socket"), packed("Socket")],
-        [packed("IB"), packed("IB"), b"", b"no archive"],
+        [networks("IB")] * 4,
+        [networks("Socket")] * 4,
+        [networks("IB"), networks("Socket")],
+        [networks("IB"), networks("IB"), networks("Socket"), networks("Socket")],
+        [networks("IB"), networks("IB"), b"", b"no archive"],
         [b""] * 3,
     ],
     ids=["alike", "all-sockets", "two", "halves", "no-log", "none"],

@@ -100,18 +100,18 @@ class WithoutResults:
         }
 
 
-def test_a_node_without_results_is_unknown_and_never_passed():
-    report = run_paths(site_nodes(SHAPE), WithoutResults("gpu003", "no-perftest"))
+@pytest.mark.parametrize(
+    ("error", "said", "why"),
+    [
+        ("no-perftest", "", "perftest is not installed (24)"),
+        ("not-run", "its supervisor is gone", "it was not run (24; its supervisor is gone)"),
+    ],
+)
+def test_a_node_without_results_is_unknown_and_never_passed(error, said, why):
+    report = run_paths(site_nodes(SHAPE), WithoutResults("gpu003", error, said))
     [finding] = report.stage.findings
     assert (finding.node, finding.proven, report.stage.state) == ("gpu003", False, "unknown")
-    assert finding.what == "24 paths of it have no result: perftest is not installed (24)"
-
-
-def test_a_node_that_was_lost_is_unknown_with_the_reason():
-    lost = "its supervisor is gone: something on the node ended it"
-    report = run_paths(site_nodes(SHAPE), WithoutResults("gpu003", "not-run", lost))
-    [finding] = report.stage.findings
-    assert finding.what == f"24 paths of it have no result: it was not run (24; {lost})"
+    assert finding.what == f"24 paths of it have no result: {why}"
 
 
 def test_a_leaf_that_carries_a_strangers_node_is_not_accused():

@@ -19,8 +19,6 @@ from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight import reach
 from rdmaprov.probe.errors import NodeUnreachable
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 
 ASKED = (1000.0, 1001.0)
 
@@ -279,13 +277,6 @@ def test_a_node_where_another_acceptance_runs_is_neither_good_nor_bad(nodes, kno
     (finding,) = found(nodes, known)
     assert (finding.node, finding.proven) == ("n3", False)
     assert "another acceptance runs on it (process 4711)" in finding.what
-
-
-@pytest.fixture
-def here():
-    probe = Probe({"n1": Target("n1", "", ("/bin/sh", "-c"), sys.executable, 60)})
-    yield probe
-    probe.close()
 
 
 def read(here, **document):

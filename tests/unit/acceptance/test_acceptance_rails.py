@@ -1,7 +1,6 @@
 """Rails that NVLink hides are run again without it; and rails that reach each other or not."""
 
 import json
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,9 +13,9 @@ from tests.madeup.faults import kinds
 from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import usual_shape
 from tests.madeup.site import site_nodes
-from tests.unit.helpers.preflight_facts import facts, tries
-from tests.unit.helpers.sites import GOOD, write
-from tests.unit.helpers.swept_fleets import archive, floor_of, gate_site, swept, tuning
+from tests.unit.helpers.nccl_runs import packed
+from tests.unit.helpers.preflight_facts import facts, four_nodes, tries
+from tests.unit.helpers.swept_fleets import gate_site, swept, tuning
 
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
@@ -27,9 +26,6 @@ from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages import fleet as stages_fleet
 from rdmaprov.acceptance.stages import rails_alone as stages_rails
 from rdmaprov.acceptance.summary import summary_lines
-from rdmaprov.inventory import load_site
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 from rdmaprov.report import of_accept
 
 GIB = 1 << 30
@@ -163,18 +159,10 @@ def test_nccls_log_shows_nvlink_between_nodes():
     said = tuning(16, 8 * GIB, "RING")
     line = "n0:10:20 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] via P2P/MNNVL\n"
     for text, used in ((said, False), (said + line, True)):
-        ran.nodes["n0"].logs = archive(text)
+        ran.nodes["n0"].logs = packed(text)
         result = GateResult(("n0", "n1"), "nccl", ran=ran)
         stages_fleet.judge_nccl(result, site, ran, lambda *_: None)
         assert result.used_mnnvl is used
-
-
-def test_the_rails_floor_judges_the_second_run():
-    site = replace(gate_site(18, 4, "NVIDIA GB200", racks=18, rails=4), mnnvl=False)
-    env = {node.name: OFF for node in site.nodes}
-    judgement, found = floor_of(site, swept(18, 4, 90, 8 * GIB, environment=env))
-    assert judgement.floor.ceiling_gb_s == 200
-    assert [each.proven for each in found] == [True]
 
 
 @pytest.mark.parametrize("mnnvl", [True, False])
@@ -217,11 +205,7 @@ DROPPED = "no answer in 5 s"
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
-    files = dict(GOOD)
-    files["hosts.yml"] = "---\nnodes:\n  hosts:\n" + "".join(
-        f"    n{n}: {{unit: {n}}}\n" for n in (1, 2, 3, 4)
-    )
-    return load_site(write(tmp_path_factory.mktemp("site"), files)).nodes
+    return four_nodes(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture
@@ -262,16 +246,13 @@ def judge(nodes, known, said, backend="nccl", kind="roce"):
     return readings.judge(tries(nodes, known), said, known, backend, kind)
 
 
-def test_a_firewall_that_drops_tcp_on_rails_stops_no_run_over_rdma(nodes, known):
-    found, (note,) = judge(nodes, known, say(tries(nodes, known), DROPPED))
+# firewalld's REJECT is icmp-host-prohibited, which arrives as "No route to host".
+@pytest.mark.parametrize("why", [DROPPED, "No route to host"])
+def test_a_firewall_that_drops_tcp_on_rails_stops_no_run_over_rdma(nodes, known, why):
+    found, (note,) = judge(nodes, known, say(tries(nodes, known), why))
     assert found == []
     assert note.startswith("rail 1: ")
     assert "A firewall may drop TCP" in note
-
-
-def test_a_firewall_that_refuses_for_another_host_proves_nothing(nodes, known):
-    # firewalld's REJECT is icmp-host-prohibited, which arrives as "No route to host".
-    assert judge(nodes, known, say(tries(nodes, known), "No route to host"))[0] == []
 
 
 def test_a_ping_that_is_answered_shows_that_the_rail_works(nodes, known):
@@ -332,14 +313,10 @@ def test_an_answer_without_neighbors_proves_nothing_of_rdma(nodes, known):
     assert judge(nodes, known, said)[0] == []
 
 
-def test_the_reader_tells_of_ways_beside_tcp():
-    probe = Probe({"n1": Target("n1", "", ("/bin/sh", "-c"), sys.executable, 60)})
+def test_the_reader_tells_of_ways_beside_tcp(here):
     targets = [{"address": "127.0.0.1", "device": "lo"}, {"address": "127.0.0.1", "device": "no0"}]
     command = program_command("reader", {"verb": "reach", "targets": targets, "limit_s": 2}, 60)
-    try:
-        seen = ask_nodes(probe, {"n1": command}, lambda _: shapes.reach(2))["n1"]
-    finally:
-        probe.close()
+    seen = ask_nodes(here, {"n1": command}, lambda _: shapes.reach(2))["n1"]
     assert isinstance(seen, dict)
     assert seen["reach"] == ["", "No such device"]
     assert seen["pings"] == [False, False]

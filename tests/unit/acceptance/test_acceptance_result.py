@@ -13,15 +13,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner
-from tests.unit.helpers.accept_runs import broken, change, healthy, say
+from tests.unit.helpers.accept_runs import broken, healthy
+from tests.unit.helpers.live_ranks import made_site
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import summary
-from rdmaprov.acceptance.at_fault import run as blame
-from rdmaprov.acceptance.at_fault import wrong_sums
-from rdmaprov.acceptance.paths import judge as paths
-from rdmaprov.acceptance.preflight.gate_site import GateSite
-from rdmaprov.acceptance.preflight.reach import Rendezvous
 from rdmaprov.acceptance.ranks import request
 from rdmaprov.acceptance.ranks import request as job_request
 from rdmaprov.acceptance.ranks.jobs import default_sizes, fleet_job
@@ -34,7 +30,6 @@ from rdmaprov.cli.accept_run import document
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import LEVELS, Finding
-from rdmaprov.inventory import load_site
 from rdmaprov.report import of_accept
 from rdmaprov.runs.envelope import Head
 
@@ -77,19 +72,7 @@ def test_the_largest_size_fits_into_memory():
 
 @pytest.fixture
 def site(tmp_path):
-    hosts = "".join(f"    n{n}: {{unit: {n}}}\n" for n in range(1, 9))
-    files = {**GOOD, "hosts.yml": f"---\nnodes:\n  hosts:\n{hosts}"}
-    nodes = load_site(write(tmp_path / "site", files)).nodes
-    facts = {
-        node.name: {
-            "port": 40000,
-            "addresses": {"eth0": [f"192.0.2.{number}"]},
-            "gpus": {"gpus": [{}] * 8},
-            "rails": [{"netdev": f"ens{r}", "rdma": f"mlx5_{r}"} for r in (1, 2)],
-        }
-        for number, node in enumerate(nodes, start=1)
-    }
-    return GateSite(nodes, facts, "gloo", Rendezvous("192.0.2.1", dict.fromkeys(facts, "eth0")))
+    return made_site(tmp_path, 8, "gloo")
 
 
 def test_ranks_are_in_the_sites_order(site):
@@ -136,7 +119,7 @@ def test_pairs_meet_once_each(site):
 
 
 def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
-    made = fleet_job(GateSite(site.nodes, site.facts, "nccl", site.rendezvous), (8,), pairs=False)
+    made = fleet_job(replace(site, backend="nccl"), (8,), pairs=False)
     assert (made.per_node, made.world, made.node_of(8)) == (8, 64, "n2")
     request = job_request.start_request(made, "n2", 60)
     assert request["environment"]["NCCL_DEBUG_FILE"] == "{directory}/nccl.%h.%p"
@@ -161,26 +144,20 @@ def as_document(result):
 
 def results():
     good = GateResult(("n0", "n1", "n2", "n3"), "gloo", ran=healthy())
-    yield "connected", good
-    refused = GateResult(
-        good.nodes, "gloo", [Finding("rail.slow", "x", "y", "n1", 0)], ran=broken()
-    )
-    yield "refused", refused
-    yield (
-        "unknown",
-        GateResult(
-            good.nodes, "gloo", [Finding("rail.slow", "x", "y", proven=False)], ran=healthy()
-        ),
-    )
-    yield "unknown", GateResult(good.nodes)
-    yield "interrupted", GateResult(good.nodes, interrupted=True)
+    slow = Finding("rail.slow", "x", "y", "n1", 0)
+    unproven = Finding("rail.slow", "x", "y", proven=False)
+    yield "connected", ExitCode.OK, good
+    yield "refused", ExitCode.FAILED, replace(good, findings=[slow], ran=broken())
+    yield "unknown", ExitCode.UNKNOWN, replace(good, findings=[unproven])
+    yield "unknown", ExitCode.UNKNOWN, GateResult(good.nodes)
+    yield "interrupted", ExitCode.INTERRUPTED, GateResult(good.nodes, interrupted=True)
 
 
-@pytest.mark.parametrize(("verdict", "result"), list(results()))
-def test_results_are_as_the_schema_says(verdict, result):
+@pytest.mark.parametrize(("verdict", "code", "result"), list(results()))
+def test_results_are_as_the_schema_says(verdict, code, result):
     found = as_document(result)
     jsonschema.validate(found, SCHEMA)
-    assert (result.verdict, found["exit_code"]) == (verdict, result.exit_code())
+    assert (result.verdict, result.exit_code(), found["exit_code"]) == (verdict, code, code)
     text = "\n".join(line.text for line in summary.summary_lines(result))
     words = {"connected": "4 nodes: connectivity and sums over gloo passed"}
     said = words.get(verdict, f"4 nodes {verdict}")
@@ -195,26 +172,21 @@ def test_the_schema_refuses_what_it_does_not_know():
         jsonschema.validate({**found, "verdict": "fine"}, SCHEMA)
 
 
-def test_nothing_that_is_wrong_or_unknown_is_accepted():
-    assert [result.exit_code() for _, result in results()] == [
-        ExitCode.OK,
-        ExitCode.FAILED,
-        ExitCode.UNKNOWN,
-        ExitCode.UNKNOWN,
-        ExitCode.INTERRUPTED,
-    ]
-
-
-def test_a_finding_is_one_line():
-    text = Finding("rail.slow", "a\nb\x1b[31m", "do", "n1", 3).text
-    assert text == r"n1 rail 3: a\nb\x1b[31m. do"
-
-
-def test_findings_that_name_nobody_are_those_to_isolate():
-    ran = healthy()
-    change(ran, "row", lambda e: e["plane"] == "rail 0", min_us=9000.0)
-    assert [finding.node for finding in paths.slow_rails(ran)] == [""]
-    assert [finding.node for finding in blame.findings(ran)] == []
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ({"node": "n1", "rail": 3}, "n1 rail 3"),
+        ({"nodes": ("n1", "n2"), "rail": 3}, "n1, n2 rail 3"),
+        (
+            {"nodes": tuple(f"n{each}" for each in range(16)), "level": "leaf"},
+            "n0, n1, n2, n3 and 12 more",
+        ),
+    ],
+    ids=["rail", "path", "leaf"],
+)
+def test_a_finding_is_one_line_that_names_its_place(place, said):
+    found = Finding("rail.slow", "a\nb\x1b[31m", "do", **place)
+    assert found.text == rf"{said}: a\nb\x1b[31m. do"
 
 
 def test_wrong_options_are_two_lines(capsys, tmp_path):
@@ -262,53 +234,8 @@ def test_a_finding_knows_its_level_and_its_nodes(said, level, nodes):
     assert found.as_data()["nodes"] == list(nodes)
 
 
-def test_the_line_of_a_path_names_both_ends():
-    found = Finding("packets.lost", "loses packets", "Check it", rail=3, nodes=("n1", "n2"))
-    assert found.text == "n1, n2 rail 3: loses packets. Check it"
-
-
-def test_the_line_of_a_large_leaf_stays_short():
-    names = tuple(f"n{number}" for number in range(16))
-    found = Finding("part.slow", "is slow", "Check it", level="leaf", nodes=names)
-    assert found.text == "n0, n1, n2, n3 and 12 more: is slow. Check it"
-
-
-def test_a_wrong_sum_names_a_rank():
-    ran = healthy()
-    say(
-        ran,
-        3,
-        "wrong",
-        task=0,
-        group=0,
-        plane="rail 0",
-        dtype="float32",
-        bytes=4096,
-        in_place=True,
-        first=[3, 777, 5.0, 2.0],
-        of=1024,
-    )
-    (found,) = wrong_sums.findings(ran)
-    assert (found.level, found.node) == ("rank", "n3")
-
-
-def test_a_rank_that_failed_is_named_as_a_rank():
-    ran = broken()
-    for rank, error in enumerate(["Connection closed by peer"] * 3 + ["MemoryError: 8 GiB"]):
-        say(ran, rank, "failed", phase="rail 1: sweep", error=error, entered=500)
-    (found,) = blame.findings(ran)
-    assert (found.level, found.nodes) == ("rank", ("n3",))
-
-
-def test_both_ends_of_a_path_count_a_finding():
-    result = GateResult(
-        ("n0", "n1", "n2"), findings=[Finding("rdma.failed", "w", "r", nodes=("n0", "n2"))]
-    )
+def test_both_ends_of_a_path_have_its_finding():
+    path = Finding("rdma.failed", "w", "r", nodes=("n0", "n2"))
+    result = GateResult(("n0", "n1", "n2"), findings=[path])
     assert [node["findings"] for node in result.nodes_as_data().values()] == [1, 0, 1]
-
-
-def test_the_report_shows_a_path_at_both_ends():
-    result = GateResult(
-        ("n0", "n1", "n2"), findings=[Finding("rdma.failed", "w", "r", nodes=("n0", "n2"))]
-    )
     assert [each.node for each in of_accept._messages(result.as_data())] == ["n0", "n2"]

@@ -50,24 +50,19 @@ def test_words_of_four_bytes_become_rates():
     assert track.ends_s[-1] == pytest.approx(2.0)
 
 
-def test_rail_without_rdma_counters_has_those_of_its_network_device():
-    columns = {"0/netdev.tx_bytes": [10**8] * 9, "0/netdev.rx_bytes": [0] * 9}
-    track = rail_track(parse_samples(made_samples.pack(columns), 1), 0)
-    assert track is not None
-    assert track.sent == pytest.approx([1.0] * 9)
+STILL = ["0/port.port_xmit_data", "0/port.port_rcv_data"]
 
 
-def test_counter_that_counts_nothing_gives_way_to_one_that_does():
+@pytest.mark.parametrize("still", [[], STILL], ids=["absent", "count nothing"])
+def test_rail_without_rdma_counters_has_those_of_its_network_device(still):
     columns = {"0/netdev.tx_bytes": [10**8] * 9, "0/netdev.rx_bytes": [0] * 9}
-    still = ["0/port.port_xmit_data", "0/port.port_rcv_data"]
     track = rail_track(parse_samples(made_samples.pack(columns, still=still), 1), 0)
     assert track is not None
     assert track.sent == pytest.approx([1.0] * 9)
 
 
 def test_rail_that_was_read_and_sent_nothing_is_known():
-    still = ["0/port.port_xmit_data", "0/port.port_rcv_data"]
-    node = parse_samples(made_samples.pack({}, 9, still=still), 2)
+    node = parse_samples(made_samples.pack({}, 9, still=STILL), 2)
     track = rail_track(node, 0)
     assert track is not None
     assert track.sent == [0.0] * 9

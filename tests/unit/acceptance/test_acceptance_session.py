@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.helpers.accept_runs import job
+from tests.unit.helpers.local_node import local_probe
 
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.ranks import jobs
@@ -15,8 +16,6 @@ from rdmaprov.acceptance.ranks.run import MOST_MISSED, NodeRun
 from rdmaprov.acceptance.stages import fleet as stages_fleet
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NoAnswer
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 
 pytestmark = pytest.mark.waits
 
@@ -54,9 +53,8 @@ say("done")
 
 @pytest.fixture
 def nodes():
-    probe = Probe({n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")})
-    yield probe
-    probe.close()
+    with local_probe("n0", "n1") as probe:
+        yield probe
 
 
 @pytest.fixture

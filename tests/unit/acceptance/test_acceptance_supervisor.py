@@ -8,10 +8,12 @@ import base64
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.unit.helpers.accept_runs import job
+from tests.unit.helpers.local_node import local_probe
 from tests.unit.helpers.supervised import (
     Kept,
     alter,
@@ -27,8 +29,6 @@ from rdmaprov.acceptance.ranks import request
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.launch import Launcher
 from rdmaprov.acceptance.samples.packed import parse_samples
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 
 pytestmark = pytest.mark.waits
 
@@ -164,60 +164,41 @@ def test_sampler_ends_with_its_keeper(keep):
 HUNGRY = f"exec {sys.executable} -c 'import time; x = b\"x\" * (256 << 20); time.sleep(600)'"
 
 
-def start_with_systemd(monkeypatch, tmp_path, script, version=252):
-    """Return a script that runs by the stand-in, and its nodes."""
+@contextmanager
+def with_systemd(monkeypatch, tmp_path, script, version=252):
+    """Have the stand-in run a script; nothing of it is left."""
     use_systemd(monkeypatch, tmp_path, version)
-    here = Probe({"n0": Target("n0", "", ("/bin/sh", "-c"), sys.executable, 60)})
-    return here, Kept(here, script)
+    with local_probe("n0") as here:
+        kept = Kept(here, script)
+        try:
+            yield kept
+        finally:
+            assert kept.stop() == {"left": []}
 
 
 def test_ranks_that_take_too_much_memory_are_ended_and_it_is_told(monkeypatch, tmp_path):
     # A ten-thousandth of what is free is too little for a Python with 256 MiB on any machine.
     alter(monkeypatch, "MEMORY_SHARE = 0.9", "MEMORY_SHARE = 1e-4")
-    here, kept = start_with_systemd(monkeypatch, tmp_path, HUNGRY)
-    try:
+    with with_systemd(monkeypatch, tmp_path, HUNGRY) as kept:
         assert until(lambda: kept.status()["rc"] is not None)
         assert kept.status()["rc"] == -9
         assert kept.status()["why"] == "killed by the kernel: out of memory"
         assert marked(kept.mark) == []
-    finally:
-        assert kept.stop() == {"left": []}
-        here.close()
 
 
 @pytest.mark.parametrize("version", [239, 257])
 def test_each_version_of_systemd_gets_what_it_knows(monkeypatch, tmp_path, version):
-    here, kept = start_with_systemd(monkeypatch, tmp_path, "exit 7", version)
-    try:
+    with with_systemd(monkeypatch, tmp_path, "exit 7", version) as kept:
         assert until(lambda: kept.status()["rc"] == 7)
-    finally:
-        assert kept.stop() == {"left": []}
-        here.close()
 
 
-def test_a_systemd_that_is_too_old_is_not_asked(monkeypatch, tmp_path):
-    here, kept = start_with_systemd(monkeypatch, tmp_path, "sleep 600", 219)
-    try:
+@pytest.mark.parametrize(("version", "job"), [(219, ""), (252, "12")], ids=["too old", "in a step"])
+def test_a_systemd_that_is_too_old_or_would_leave_slurms_step_is_not_asked(
+    monkeypatch, tmp_path, version, job
+):
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    with with_systemd(monkeypatch, tmp_path, "sleep 600", version):
         assert list((tmp_path / "systemd" / "units").iterdir()) == []
-    finally:
-        assert kept.stop() == {"left": []}
-        here.close()
-
-
-def test_a_step_of_slurm_is_not_left(monkeypatch, tmp_path):
-    monkeypatch.setenv("SLURM_JOB_ID", "12")
-    here, kept = start_with_systemd(monkeypatch, tmp_path, "sleep 600")
-    try:
-        assert list((tmp_path / "systemd" / "units").iterdir()) == []
-    finally:
-        assert kept.stop() == {"left": []}
-        here.close()
-
-
-@pytest.fixture(params=["keeper", "units"])
-def job_nodes(request, monkeypatch, tmp_path):
-    with two_nodes(supervised_units(request.param, monkeypatch, tmp_path)) as probe:
-        yield probe
 
 
 EVENTS = r"""#!/bin/sh
@@ -227,7 +208,7 @@ echo '{"rank": '$rank', "event": "phase", "phase": "sweep"}'
 """
 
 
-def runs(job_nodes, tmp_path, *endings, **more):
+def runs(nodes, tmp_path, *endings, **more):
     """Return how a job ended whose interpreters are scripts, one for each node."""
     pythons = {}
     for number, ending in enumerate(endings):
@@ -236,21 +217,21 @@ def runs(job_nodes, tmp_path, *endings, **more):
         path.chmod(0o755)
         pythons[f"n{number}"] = str(path)
     heard: list[RankEvent] = []
-    (ran,) = Launcher(job_nodes, heard.append, grace_s=0.5).run([job(2, pythons=pythons, **more)])
+    (ran,) = Launcher(nodes, heard.append, grace_s=0.5).run([job(2, pythons=pythons, **more)])
     assert heard == ran.events
     return ran
 
 
-def test_a_job_runs_to_its_end_on_all_nodes(job_nodes, tmp_path):
-    ran = runs(job_nodes, tmp_path, "exit 0", "sleep 2; exit 0")
+def test_a_job_runs_to_its_end_on_all_nodes(nodes, tmp_path):
+    ran = runs(nodes, tmp_path, "exit 0", "sleep 2; exit 0")
     assert ran.good
     assert {event["rank"] for event in ran.events_of("phase")} == {0, 1}
     assert [node.left for node in ran.nodes.values()] == [(), ()]
     assert not any(Path(node.directory).exists() for node in ran.nodes.values())
 
 
-def test_one_node_that_fails_ends_the_others(job_nodes, tmp_path):
-    ran = runs(job_nodes, tmp_path, "exec sleep 600", "echo 'No module named torch' >&2; exit 1")
+def test_one_node_that_fails_ends_the_others(nodes, tmp_path):
+    ran = runs(nodes, tmp_path, "exec sleep 600", "echo 'No module named torch' >&2; exit 1")
     assert (ran.nodes["n0"].rc, ran.nodes["n1"].rc) == (None, 1)
     assert "No module named torch" in ran.nodes["n1"].errors
     assert [node.left for node in ran.nodes.values()] == [(), ()]
@@ -261,8 +242,8 @@ SAMPLED = {"n0": (LO,), "n1": (LO, ABSENT)}
 
 
 @pytest.mark.parametrize("ending", ["exit 0", "exec sleep 600"])
-def test_counters_of_rails_are_read_until_the_end_and_fetched(job_nodes, tmp_path, ending):
-    ran = runs(job_nodes, tmp_path, ending, "exit 1", sampled=SAMPLED)
+def test_counters_of_rails_are_read_until_the_end_and_fetched(nodes, tmp_path, ending):
+    ran = runs(nodes, tmp_path, ending, "exit 1", sampled=SAMPLED)
     for name, rails in SAMPLED.items():
         found = parse_samples(ran.nodes[name].samples, len(rails))
         assert found.fast.column(0, "down") is not None
@@ -272,14 +253,14 @@ def test_counters_of_rails_are_read_until_the_end_and_fetched(job_nodes, tmp_pat
     assert not any(each in line for line in command_lines() for each in ours)
 
 
-def test_a_program_that_is_not_there_is_told(job_nodes, tmp_path):
+def test_a_program_that_is_not_there_is_told(nodes, tmp_path):
     pythons = {"n0": str(tmp_path / "none"), "n1": "/bin/true"}
-    (ran,) = Launcher(job_nodes).run([job(2, pythons=pythons)])
+    (ran,) = Launcher(nodes).run([job(2, pythons=pythons)])
     assert ran.nodes["n0"].rc == 127
     assert "cannot start" in ran.nodes["n0"].why
 
 
-def test_an_interrupt_ends_everything(job_nodes, tmp_path):
+def test_an_interrupt_ends_everything(nodes, tmp_path):
     path = tmp_path / "python"
     path.write_text(EVENTS + "sleep 600\n")  # no exec: its command line is what is looked for
     path.chmod(0o755)
@@ -290,6 +271,6 @@ def test_an_interrupt_ends_everything(job_nodes, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Launcher(job_nodes, interrupt).run([job(2, pythons=dict.fromkeys(("n0", "n1"), str(path)))])
+        Launcher(nodes, interrupt).run([job(2, pythons=dict.fromkeys(("n0", "n1"), str(path)))])
     assert seen
     assert not any(str(path).encode() in line for line in command_lines())

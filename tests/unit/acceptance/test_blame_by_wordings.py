@@ -11,7 +11,15 @@ from tests.unit.acceptance.test_acceptance_network_errors import (
     in_standard_error,
     in_the_log,
 )
-from tests.unit.helpers.nccl_runs import GPUS, all_waited, completion, failed_run, judge, named
+from tests.unit.helpers.nccl_runs import (
+    GPUS,
+    all_waited,
+    completion,
+    failed_run,
+    judge,
+    named,
+    packed,
+)
 from tools.nccl_wordings import BEGIN, END, place_in_page, wordings
 
 from rdmaprov.nccl_log.causes import find_cause
@@ -111,14 +119,15 @@ def test_connections_name_the_end_that_they_share_and_one_line_proves_nothing(ro
 
 
 @pytest.mark.parametrize("row", PORTS, ids=lambda row: row["since"])
-def test_the_end_whose_port_went_down_is_named_alone(row):
+@pytest.mark.parametrize("at_fault", [1, 5])
+def test_the_end_whose_port_went_down_is_named_alone(row, at_fault):
     ran = failed_run(8)
-    in_standard_error(ran, "n1", 9, completion(1, 5, 3))
-    in_the_log(
-        ran, "n5", 41, f"{completion(5, 1, 3)}\nn5:1:2 [3] x.cc:1 NCCL WARN {text(row, 0, 5, 1, 3)}"
-    )
-    all_waited(ran, "n5")
-    assert named(judge(ran)) == {("rail", ("n5",), 3)}
+    for one, other in ((1, 5), (5, 1)):
+        in_standard_error(ran, f"n{one}", one * GPUS, completion(one, other, 3))
+    said = f"[3] p2p_plugin.c:141 NCCL WARN {text(row, 0, at_fault, 6 - at_fault, 3)}"
+    ran.nodes[f"n{at_fault}"].logs = packed(f"n{at_fault}:984:1357 {said}\n")
+    all_waited(ran)
+    assert named(judge(ran)) == {("rail", (f"n{at_fault}",), 3)}
 
 
 @pytest.mark.parametrize("row", wordings(), ids=lambda row: f"{row['what']} {row['since']}")
@@ -134,6 +143,7 @@ def test_each_wording_is_read_as_the_table_says(row):
         cause = find_cause(f"x.cc:1 NCCL WARN {line}")
         assert cause is not None
         assert cause.id == row["read"]
+        assert "{" not in cause.meaning(line)
 
 
 def test_the_page_has_each_wording_with_its_versions():

@@ -2,13 +2,13 @@
 
 import json
 import os
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from tests.unit.helpers import perftest_standin, verbs_tree
 from tests.unit.helpers.discovered import FULL, HALF, NDR, device, survey
+from tests.unit.helpers.local_node import local_probe
 
 from rdmaprov.acceptance.ask.shapes import path_step, path_survey
 from rdmaprov.acceptance.paths.ceilings import HostCell, host_cells, host_rounds
@@ -22,8 +22,6 @@ from rdmaprov.finding.finding import Finding
 from rdmaprov.perftest import errors
 from rdmaprov.perftest.loopback import loopback_ceiling, slot_gb_s
 from rdmaprov.perftest.model import PathResult
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 
 
 def by_memory(name: str, own: NodeSurvey, rail: int = 0) -> dict[str, HostCell]:
@@ -284,9 +282,8 @@ def here(monkeypatch, tmp_path):
     """Return two nodes that are this machine, with a stand-in for perftest."""
     perftest_standin.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    probe = Probe({n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")})
-    yield probe
-    probe.close()
+    with local_probe("n0", "n1") as probe:
+        yield probe
 
 
 def two_nodes(device: str):

@@ -20,80 +20,12 @@ from rdmaprov.acceptance.ranks.statements import sort_statements
 from rdmaprov.nccl_log.ras import LaggingRank, RasProcess, parse_report
 
 H100 = Path(__file__).parents[2] / "fixtures/nccl/h100"
-MISMATCH = """\
-Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
-    #  in group  per comm  per node  per comm  in group
-    0         1         4         8        32        32   RUNNING  MISMATCH
-
-Warnings
-========
-
-#0-0 (27a079b828ff1a75) MISMATCH
-  Communicator ranks have different collective operation counts
-  26 ranks have launched up to operation 6650
-  6 ranks have launched up to operation 6649
-  Rank 0 -- GPU 0 managed by process 483072 on node 172.16.64.210
-  Rank 2 -- GPU 2 managed by process 483074 on node 172.16.64.210
-  Rank 3 -- GPU 3 managed by process 483075 on node 172.16.64.210
-  Rank 4 -- GPU 4 managed by process 483076 on node 172.16.64.210
-  Rank 5 -- GPU 5 managed by process 483077 on node 172.16.64.210
-  Rank 7 -- GPU 7 managed by process 483079 on node 172.16.64.210
-
-"""
-INCOMPLETE = """\
-Errors
-======
-
-INCOMPLETE
-  Missing communicator data from 1 job process
-  Process 3487984 on node 172.16.64.213 managing GPU 5
-
-#0-0 (cf264af53edbe986) INCOMPLETE
-  Missing communicator data from 1 rank
-  The missing rank: 21
-
-Warnings
-========
-
-TIMEOUT
-  Encountered 2 communication timeouts while gathering communicator data
-
-"""
-DEAD = """\
-Errors
-======
-
-DEAD
-  1 job process is considered dead (unreachable via the RAS network)
-  Process 3487984 on node 172.16.64.213 managing GPU 5
-
-#0-0 (cf264af53edbe986) INCOMPLETE
-  Missing communicator data from 1 rank
-  The missing rank: 21
-
-"""
-STATUS = """\
-#0-0 (9e17999afaa87dbb) MISMATCH
-  Communicator ranks have different status
-  26 ranks have status UNKNOWN
-  4 ranks have status RUNNING
-  Rank 0 -- GPU 0 managed by process 507285 on node 172.16.64.210
-  2 ranks have status FINALIZE
-  Rank 4 -- GPU 4 managed by process 507289 on node 172.16.64.210
-"""
-# In the form of 2.26 and later (src/ras/client_support.cc): one operation after the other, a rank
-# that is alone on one line, and both numbers of a GPU where they differ.
-ONE_BEHIND = """\
-#0-0 (27a079b828ff1a75) MISMATCH
-  Communicator ranks have different AllReduce operation counts
-  63 ranks have launched up to operation 500
-  Rank 21 has launched up to operation 499 -- GPU 5 (NVML 6) managed by process 4721 on node {node}
-
-  Communicator ranks have different AllGather operation counts
-  63 ranks have launched up to operation 7
-  Rank 22 has not launched any operations -- GPU 6 managed by process 4722 on node {node}
-
-"""
+# The last one is in the form of 2.26 and later (src/ras/client_support.cc): one operation after the
+# other, a rank that is alone on one line, and both numbers of a GPU where they differ.
+MISMATCH, INCOMPLETE, DEAD, STATUS, ONE_BEHIND = (
+    (H100.with_name("ras") / f"{name}.txt").read_text()
+    for name in ("mismatch", "incomplete", "dead", "status", "one-behind")
+)
 
 
 def test_processes_that_do_not_answer():

@@ -1,6 +1,5 @@
 """What node/path_reader.py reads of a node, on a made-up tree of sysfs."""
 
-import sys
 from dataclasses import replace
 
 import pytest
@@ -8,6 +7,7 @@ from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 from tests.unit.helpers import verbs_tree
 from tests.unit.helpers.discovered import FULL, HALF, device, survey
+from tests.unit.helpers.local_node import local_probe
 from tests.unit.helpers.verbs_tree import PATH, write
 
 from rdmaprov.acceptance.ask import shapes
@@ -18,8 +18,6 @@ from rdmaprov.facts.pci_links import Link
 from rdmaprov.perftest.expected import SlotLimit
 from rdmaprov.perftest.loopback import slot_gb_s
 from rdmaprov.perftest.matrix import PathKey
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 LINK_LOCAL = "fe80:0000:0000:0000:0e42:a1ff:fe00:0001"
@@ -35,21 +33,18 @@ def tree(monkeypatch, tmp_path):
 @pytest.fixture
 def read(tree):
     assert tree.port.is_dir()
-    probe = Probe({"n0": Target("n0", "", ("/bin/sh", "-c"), sys.executable, 60)})
+    with local_probe("n0") as probe:
 
-    def ask(device: str = "mlx5_0", address: str = "10.0.0.2"):
-        document = {
-            "programs": ["no-such-program"],
-            "rails": [{"device": device, "address": address}],
-        }
-        command = program_command("path_reader", document, 60)
-        check = shapes.path_survey(1, ("no-such-program",))
-        answer = ask_nodes(probe, {"n0": command}, lambda _: check)["n0"]
-        assert isinstance(answer, dict), answer
-        return answer
+        def ask(device: str = "mlx5_0", address: str = "10.0.0.2"):
+            rails = [{"device": device, "address": address}]
+            document = {"programs": ["no-such-program"], "rails": rails}
+            command = program_command("path_reader", document, 60)
+            check = shapes.path_survey(1, ("no-such-program",))
+            answer = ask_nodes(probe, {"n0": command}, lambda _: check)["n0"]
+            assert isinstance(answer, dict), answer
+            return answer
 
-    yield ask
-    probe.close()
+        yield ask
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,21 @@
 
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from tests.unit.helpers import perftest_standin
+from tests.unit.helpers.local_node import local_probe
+from tests.unit.helpers.supervised import marked as processes
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance.paths import perftests as path_tests
 from rdmaprov.acceptance.paths import session as path_session
 from rdmaprov.acceptance.paths.perftests import open_path_tests
 from rdmaprov.acceptance.paths.survey import NodeSurvey
-from rdmaprov.marked import marked_processes
 from rdmaprov.perftest import errors
 from rdmaprov.perftest.model import End, PathTest
 from rdmaprov.perftest.tool.options import Abilities, RdmaPort, Settings
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 
 pytestmark = pytest.mark.waits
 
@@ -58,9 +56,8 @@ def short(monkeypatch):
 @pytest.fixture
 def probe(log):
     assert log.exists()
-    probe = Probe({n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")})
-    yield probe
-    probe.close()
+    with local_probe("n0", "n1") as probe:
+        yield probe
 
 
 @pytest.fixture
@@ -73,11 +70,6 @@ def tests(probe):
     assert session.left == {"n0": (), "n1": ()}
     assert not any(map(processes, marks))
     assert not any(Path(each).exists() for each in vars(session)["_directories"].values())
-
-
-def processes(mark: str):
-    """Return the processes of a run, as the kernel lists them."""
-    return marked_processes(f"RDMAPROV_ACCEPTANCE={mark}")
 
 
 def path(device: str, to: str = "", measures: str = "bandwidth") -> PathTest:

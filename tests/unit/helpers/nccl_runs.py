@@ -4,6 +4,9 @@ NCCL's line is that of github.com/NVIDIA/nccl/issues/1814 with the HCA that NCCL
 torch's words are those of github.com/tatsu-lab/stanford_alpaca/issues/207.
 """
 
+import io
+import tarfile
+
 from tests.unit.helpers.accept_runs import job, say
 
 from rdmaprov.acceptance.at_fault import run as blame
@@ -97,3 +100,14 @@ def all_waited(ran, *others):
     for index, (name, node) in enumerate(ran.nodes.items()):
         if name not in others and not (node.errors or node.ended):
             time_out(node, index * GPUS)
+
+
+def packed(*texts: str, name: str = "nccl.n.{}") -> bytes:
+    """Return logs as a node sends them."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for number, text in enumerate(texts):
+            member = tarfile.TarInfo(name.format(number))
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return data.getvalue()

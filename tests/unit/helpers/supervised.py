@@ -4,19 +4,17 @@ import base64
 import json
 import os
 import secrets
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.unit.helpers import systemd_standin
+from tests.unit.helpers.local_node import local_probe
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance.ask import nodes as nodes_module
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
 from rdmaprov.marked import marked_processes
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
 
 
 def marked(mark):
@@ -58,9 +56,8 @@ def supervised_units(keeper, monkeypatch, tmp_path):
 @contextmanager
 def two_nodes(units):
     """Have two nodes that are this machine; no unit is left at the end."""
-    probe = Probe({n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")})
-    yield probe
-    probe.close()
+    with local_probe("n0", "n1") as probe:
+        yield probe
     assert until(lambda: not list(units.glob("*")))
 
 

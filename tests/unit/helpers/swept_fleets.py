@@ -1,10 +1,9 @@
 """Made-up nodes whose all-reduce reaches so much, by an algorithm that a log names."""
 
-import io
-import tarfile
 from typing import Any
 
 from tests.unit.helpers.accept_runs import job, say
+from tests.unit.helpers.nccl_runs import packed
 
 from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.preflight.gate_site import GateSite
@@ -68,7 +67,7 @@ def swept(nodes, gpus, busbw_gb_s, size, algorithm="", environment=None, collect
         at = {"plane": "all rails", "task": 0, "group": 0, "in_place": True}
         say(ran, rank, "row", **at, **times, bytes=size)
     if algorithm:
-        ran.nodes["n0"].logs = archive(tuning(world, size, algorithm))
+        ran.nodes["n0"].logs = packed(tuning(world, size, algorithm))
     return ran
 
 
@@ -94,12 +93,3 @@ def tuning(world, size, algorithm):
         f"{head}AllReduce: {size} Bytes -> Algo {algorithm} proto SIMPLE "
         "channel{Lo..Hi}={0..15}\n"
     )
-
-
-def archive(text):
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as made:
-        entry = tarfile.TarInfo("nccl.n0.10")
-        entry.size = len(text)
-        made.addfile(entry, io.BytesIO(text.encode()))
-    return data.getvalue()
