@@ -55,12 +55,19 @@ FAULTS: dict[str, FaultKind] = {}
 
 
 def fault(
-    name: str, changes: str, source: str, level: str, *, held_out: bool = False, same_as: str = ""
+    name: str,
+    changes: str,
+    source: str,
+    level: str,
+    *,
+    held_out: bool = False,
+    same_as: str = "",
+    registry: dict[str, FaultKind] = FAULTS,
 ) -> Callable[[Breaks], Breaks]:
     """Register a kind of fault by the function that breaks a fleet."""
 
     def register(breaks: Breaks) -> Breaks:
-        FAULTS[name] = FaultKind(name, changes, source, level, breaks, held_out, same_as)
+        registry[name] = FaultKind(name, changes, source, level, breaks, held_out, same_as)
         return breaks
 
     return register

@@ -185,14 +185,7 @@ def wrong_priority(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
 def intermittent(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     condition.sound = deepcopy(condition)
     condition.duty = 0.35
-    return half_slot_of(condition, chance)
-
-
-def half_slot_of(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    """Return the truth of a slot of half the lanes."""
-    node, rail = any_port(condition, chance)
-    condition.slot_gb_s[node, rail] /= 2
-    return of_rail(node, rail)
+    return half_slot(condition, chance)
 
 
 @fault(

@@ -1,62 +1,50 @@
 """Faults of processes and their settings: what dies, hangs, corrupts, is late, or lies."""
 
+from collections.abc import Sequence
+
 from tests.madeup.condition import Condition, RankFault
-from tests.madeup.faults import Chance, Truth, any_gpu, any_node, any_port, fault, of_node, of_rank
-
-
-def _add(condition: Condition, chance: Chance, what: str) -> tuple[Truth, ...]:
-    node, gpu = any_gpu(condition, chance)
-    condition.ranks[node, gpu] = RankFault(what, chance.randrange(3))
-    return of_rank(node)
-
-
-@fault("node-dies", "a node stops while ranks run", "Llama 3 report, table 5", "node")
-def node_dies(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    (truth,) = _add(condition, chance, "node-dies")
-    return of_node(truth.nodes[0])
-
-
-@fault("dead-rank", "a rank is killed", "the kernel's OOM killer: SIGKILL", "rank")
-def dead_rank(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    (truth,) = _add(condition, chance, "dies")
-    return (truth, *of_node(truth.nodes[0]))
-
-
-@fault("absent-rank", "a rank does not join", "a GPU that CUDA cannot open", "rank")
-def absent_rank(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    (truth,) = _add(condition, chance, "absent")
-    return (truth, *of_node(truth.nodes[0]))
-
-
-@fault("hung-rank", "a rank is stuck in the kernel", "state D: a driver's wait", "rank")
-def hung_rank(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    return _add(condition, chance, "stuck")
-
-
-@fault(
-    "hung-kernel",
-    "a GPU never ends its part of a collective; its process waits as all do",
-    "C4 (HPCA 25): communication hangs",
-    "node",
+from tests.madeup.faults import (
+    Breaks,
+    Chance,
+    Truth,
+    any_gpu,
+    any_node,
+    any_port,
+    fault,
+    of_node,
+    of_rank,
 )
-def hung_kernel(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    (truth,) = _add(condition, chance, "gpu-stuck")
-    return (*of_node(truth.nodes[0]), truth)
+
+# Name, what it changes, where it was seen, the fault of a rank, and the levels at which it is right
+# to name it, the sharpest first.
+OF_RANKS = (
+    ("node-dies", "a node stops while ranks run", "Llama 3 report, table 5", "node-dies", "node"),
+    ("dead-rank", "a rank is killed", "the kernel's OOM killer: SIGKILL", "dies", "rank", "node"),
+    ("absent-rank", "a rank does not join", "a GPU that CUDA cannot open", "absent",
+     "rank", "node"),
+    ("hung-rank", "a rank is stuck in the kernel", "state D: a driver's wait", "stuck", "rank"),
+    ("hung-kernel", "a GPU never ends its part of a collective; its process waits as all do",
+     "C4 (HPCA 25): communication hangs", "gpu-stuck", "node", "rank"),
+    ("corrupting", "a rank sends wrong values", "silent corruption: Llama 3", "sends-wrong",
+     "rank"),
+    ("corrupting-timed", "a rank sends wrong values only under load", "Llama 3, table 5",
+     "sends-wrong-timed", "rank"),
+    ("adding-wrong", "a rank alone gets wrong sums", "a GPU's memory", "adds-wrong", "rank"),
+)  # fmt: skip
 
 
-@fault("corrupting", "a rank sends wrong values", "silent corruption: Llama 3", "rank")
-def corrupting(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    return _add(condition, chance, "sends-wrong")
+def _of_a_rank(what: str, levels: Sequence[str]) -> Breaks:
+    def breaks(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
+        node, gpu = any_gpu(condition, chance)
+        condition.ranks[node, gpu] = RankFault(what, chance.randrange(3))
+        return tuple(Truth(level, (node,)) for level in levels)
+
+    return breaks
 
 
-@fault("corrupting-timed", "a rank sends wrong values only under load", "Llama 3, table 5", "rank")
-def corrupting_timed(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    return _add(condition, chance, "sends-wrong-timed")
-
-
-@fault("adding-wrong", "a rank alone gets wrong sums", "a GPU's memory", "rank", held_out=True)
-def adding_wrong(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
-    return _add(condition, chance, "adds-wrong")
+for _name, _changes, _source, _what, *_levels in OF_RANKS:
+    _register = fault(_name, _changes, _source, _levels[0], held_out=_name == "adding-wrong")
+    _register(_of_a_rank(_what, _levels))
 
 
 @fault("slow-process", "a process starts each collective 3 to 20 ms late", "CPU limits", "rank")

@@ -1,6 +1,6 @@
 """Faults that only a training step shows, kept apart from those of the whole gate."""
 
-from collections.abc import Callable
+from functools import partial
 
 from tests.madeup.condition import Condition
 from tests.madeup.faults import (
@@ -9,6 +9,7 @@ from tests.madeup.faults import (
     Truth,
     any_gpu,
     any_node,
+    fault,
     kinds,
     of_gpu,
     of_node,
@@ -22,15 +23,7 @@ TOUCHING = (
     "slow-rail", "lossy-rail", "two-slots", "ordered-writes", "slow-process", "slow-cpu",
     "override-hca", "leaf-uplinks", "leaf-lossy", "spine-uneven", "bad-path", "half-spines",
 )  # fmt: skip
-Breaks = Callable[[Condition, Chance], tuple[Truth, ...]]
-
-
-def _fault(name: str, changes: str, source: str, level: str) -> Callable[[Breaks], Breaks]:
-    def register(breaks: Breaks) -> Breaks:
-        TRAINING_FAULTS[name] = FaultKind(name, changes, source, level, breaks)
-        return breaks
-
-    return register
+_fault = partial(fault, registry=TRAINING_FAULTS)
 
 
 def training_kinds() -> list[FaultKind]:

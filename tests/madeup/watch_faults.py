@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tests.madeup.watched import Fault, Fleet, MadeUpWatch, Place, leaf_nodes
 
 SENDERS = 3
+Change = Callable[[Place, MadeUpWatch, Fleet, int], None]
 
 
 @dataclass(frozen=True)
@@ -13,18 +15,21 @@ class WatchFault:
     """A fault.
 
     Args:
-        make: returns what changes a second, for a place.
+        change: changes a second, at a place.
         kinds: the verdicts that must name the place; no other one may accuse anybody.
         also: verdicts that may stand beside, of whomever they name.
         is_leaf: whether the leaf is at fault, not one of its nodes.
         victims: whether others must be called victims.
     """
 
-    make: Callable[[Place], Fault]
+    change: Change
     kinds: tuple[str, ...]
     also: tuple[str, ...] = ()
     is_leaf: bool = False
     victims: bool = False
+
+    def make(self, place: Place) -> Fault:
+        return partial(self.change, place)
 
 
 def _slow_plane(rows: Fleet, rail: int, factor: float) -> None:
@@ -33,211 +38,150 @@ def _slow_plane(rows: Fleet, rail: int, factor: float) -> None:
         row[rail].load *= factor
 
 
-def incast(place: Place) -> Fault:
+def incast(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have several nodes send to one at the same time."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        full = rows[number][rail]
-        full.received = watch.chance.uniform(0.93, 0.97)
-        full.marked = watch.chance.uniform(0.03, 0.3)
-        for other in _senders(watch, place):
-            sender = rows[other][rail]
-            sender.load = full.received / SENDERS
-            sender.cnps_handled = watch.chance.uniform(5_000, 20_000)
-            sender.paused = watch.chance.uniform(0.0, 0.2)
-
-    return change
+    full = rows[number][rail]
+    full.received = watch.chance.uniform(0.93, 0.97)
+    full.marked = watch.chance.uniform(0.03, 0.3)
+    for other in _senders(watch, place):
+        sender = rows[other][rail]
+        sender.load = full.received / SENDERS
+        sender.cnps_handled = watch.chance.uniform(5_000, 20_000)
+        sender.paused = watch.chance.uniform(0.0, 0.2)
 
 
 def _senders(watch: MadeUpWatch, place: Place) -> list[int]:
     return [number for number in range(len(watch.nodes)) if number != place[0]][:SENDERS]
 
 
-def narrow_uplinks(place: Place) -> Fault:
+def narrow_uplinks(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Take half of a leaf's uplinks: all that comes into it waits before it."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        inside = [number, *leaf_nodes(watch, place)]
-        _slow_plane(rows, rail, 0.6)
-        for other, row in enumerate(rows):
-            row[rail].received = row[rail].load
-            if other in inside:
-                row[rail].marked = watch.chance.uniform(0.02, 0.2)
-            else:
-                row[rail].cnps_handled = watch.chance.uniform(3_000, 15_000)
-                row[rail].paused = watch.chance.uniform(0, 0.15)
-
-    return change
+    inside = [number, *leaf_nodes(watch, place)]
+    _slow_plane(rows, rail, 0.6)
+    for other, row in enumerate(rows):
+        row[rail].received = row[rail].load
+        if other in inside:
+            row[rail].marked = watch.chance.uniform(0.02, 0.2)
+        else:
+            row[rail].cnps_handled = watch.chance.uniform(3_000, 15_000)
+            row[rail].paused = watch.chance.uniform(0, 0.15)
 
 
-def storm(place: Place) -> Fault:
+def storm(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have a NIC pause its switch without a break; the leaf's others on this rail cannot send."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        _slow_plane(rows, rail, 0.2)
-        rows[number][rail].pausing = watch.chance.uniform(0.96, 1.0)
-        rows[number][rail].received = 0.01
-        for other in leaf_nodes(watch, place):
-            rows[other][rail].paused = watch.chance.uniform(0.3, 0.7)
-
-    return change
+    _slow_plane(rows, rail, 0.2)
+    rows[number][rail].pausing = watch.chance.uniform(0.96, 1.0)
+    rows[number][rail].received = 0.01
+    for other in leaf_nodes(watch, place):
+        rows[other][rail].paused = watch.chance.uniform(0.3, 0.7)
 
 
-def slow_receiver(place: Place) -> Fault:
+def slow_receiver(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have a NIC with a slow PCIe link pause its switch a part of the time."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        _slow_plane(rows, rail, 0.7)
-        own = rows[number][rail]
-        own.pausing = watch.chance.uniform(0.15, 0.4)
-        own.counts["stalls"] = watch.chance.randrange(1, 100)
-        for other in leaf_nodes(watch, place):
-            rows[other][rail].paused = watch.chance.uniform(0.08, 0.3)
-
-    return change
+    _slow_plane(rows, rail, 0.7)
+    own = rows[number][rail]
+    own.pausing = watch.chance.uniform(0.15, 0.4)
+    own.counts["stalls"] = watch.chance.randrange(1, 100)
+    for other in leaf_nodes(watch, place):
+        rows[other][rail].paused = watch.chance.uniform(0.08, 0.3)
 
 
-def paused_by_a_switch(place: Place) -> Fault:
+def paused_by_a_switch(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have somebody who is not watched get all on a rail of a leaf paused."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        _slow_plane(rows, rail, 0.6)
-        for other in (number, *leaf_nodes(watch, place)):
-            rows[other][rail].paused = watch.chance.uniform(0.15, 0.5)
-
-    return change
+    _slow_plane(rows, rail, 0.6)
+    for other in (number, *leaf_nodes(watch, place)):
+        rows[other][rail].paused = watch.chance.uniform(0.15, 0.5)
 
 
-def bad_cable(place: Place) -> Fault:
+def bad_cable(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Give a link wrong bits; what it loses, its peers send again."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        rows[number][rail].bit_errors = 3e-10
-        rows[number][rail].counts["rcv_errors"] = watch.chance.randrange(20, 90)
-        for other in _senders(watch, place):
-            rows[other][rail].counts["lost"] = watch.chance.randrange(5, 60)
-
-    return change
+    rows[number][rail].bit_errors = 3e-10
+    rows[number][rail].counts["rcv_errors"] = watch.chance.randrange(20, 90)
+    for other in _senders(watch, place):
+        rows[other][rail].counts["lost"] = watch.chance.randrange(5, 60)
 
 
-def no_buffer(place: Place) -> Fault:
+def no_buffer(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have a NIC drop what it receives on the lossless priority."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        count = watch.chance.randrange(100, 5000)
-        rows[number][rail].counts |= {"discards": count, "all_discards": count}
-        for other in _senders(watch, place):
-            rows[other][rail].counts["lost"] = count // SENDERS
-
-    return change
+    count = watch.chance.randrange(100, 5000)
+    rows[number][rail].counts |= {"discards": count, "all_discards": count}
+    for other in _senders(watch, place):
+        rows[other][rail].counts["lost"] = count // SENDERS
 
 
-def lossy_port(place: Place) -> Fault:
+def lossy_port(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have a switch's port lose packets both ways: its node misses as many as all its peers."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        for other in range(len(rows)):
-            if other != number:
-                rows[other][rail].counts["lost"] = watch.chance.randrange(40, 80)
-        rows[number][rail].counts["lost"] = 60 * len(rows)
-
-    return change
+    for other in range(len(rows)):
+        if other != number:
+            rows[other][rail].counts["lost"] = watch.chance.randrange(40, 80)
+    rows[number][rail].counts["lost"] = 60 * len(rows)
 
 
-def slow_rail(place: Place) -> Fault:
+def slow_rail(place: Place, _watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have one rail of a node move less than its others."""
     number, rail = place
-
-    def change(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        rows[number][rail].load *= 0.6
-
-    return change
+    rows[number][rail].load *= 0.6
 
 
-def weak_incast(place: Place) -> Fault:
+def weak_incast(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have several nodes send to one, at the edge of what a queue takes."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        full = rows[number][rail]
-        full.received = watch.chance.uniform(0.85, 0.95)
-        full.marked = watch.chance.uniform(0.005, 0.025)
-
-    return change
+    full = rows[number][rail]
+    full.received = watch.chance.uniform(0.85, 0.95)
+    full.marked = watch.chance.uniform(0.005, 0.025)
 
 
-def weak_rail(place: Place) -> Fault:
+def weak_rail(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have one rail of a node move three quarters of what its others do, give or take a tenth."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        rows[number][rail].load *= watch.chance.uniform(0.65, 0.85)
-
-    return change
+    rows[number][rail].load *= watch.chance.uniform(0.65, 0.85)
 
 
-def weak_cable(place: Place) -> Fault:
+def weak_cable(place: Place, _watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Give a link twice as many wrong bits as are allowed."""
     number, rail = place
-
-    def change(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        rows[number][rail].bit_errors = 2e-12
-
-    return change
+    rows[number][rail].bit_errors = 2e-12
 
 
-def wrong_priority(place: Place) -> Fault:
+def wrong_priority(place: Place, _watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
     """Have a rail send with priority 0."""
     number, rail = place
-
-    def change(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        rows[number][rail].astray = 1.0
-
-    return change
+    rows[number][rail].astray = 1.0
 
 
-def now_and_then(fault: Callable[[Place], Fault]) -> Callable[[Place], Fault]:
+def now_and_then(change: Change) -> Change:
     """Return a fault that is there in every other second."""
 
-    def make(place: Place) -> Fault:
-        change = fault(place)
+    def at_times(place: Place, watch: MadeUpWatch, rows: Fleet, second: int) -> None:
+        if second % 2:
+            change(place, watch, rows, second)
 
-        def at_times(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
-            if second % 2:
-                change(watch, rows, second)
-
-        return at_times
-
-    return make
+    return at_times
 
 
-def flap(place: Place) -> Fault:
+def flap(place: Place, watch: MadeUpWatch, rows: Fleet, second: int) -> None:
     """Take a link down for two seconds of each eight; its peers time out."""
     number, rail = place
-
-    def change(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
-        at = second % 8
-        if at in (3, 4):
-            _slow_plane(rows, rail, 0.05)
-            rows[number][rail].load = 0.0
-            rows[number][rail].counts |= {"down": 1}
-            rows[number][rail].counts |= (
-                {"changes": 1, "link_downs": 1, "link_downed": 1} if (at == 3) else {}
-            )
-            for other in _senders(watch, place):
-                rows[other][rail].counts["timeouts"] = watch.chance.randrange(5, 50)
-        elif at == 5:
-            rows[number][rail].counts |= {"changes": 1}
-
-    return change
+    at = second % 8
+    if at in (3, 4):
+        _slow_plane(rows, rail, 0.05)
+        rows[number][rail].load = 0.0
+        rows[number][rail].counts |= {"down": 1}
+        rows[number][rail].counts |= (
+            {"changes": 1, "link_downs": 1, "link_downed": 1} if (at == 3) else {}
+        )
+        for other in _senders(watch, place):
+            rows[other][rail].counts["timeouts"] = watch.chance.randrange(5, 50)
+    elif at == 5:
+        rows[number][rail].counts |= {"changes": 1}
 
 
 FAULTS: Mapping[str, WatchFault] = {
@@ -255,7 +199,7 @@ FAULTS: Mapping[str, WatchFault] = {
 }
 # As above, in every other second.
 AT_TIMES: Mapping[str, WatchFault] = {
-    f"{name}, every other second": replace(FAULTS[name], make=now_and_then(FAULTS[name].make))
+    f"{name}, every other second": replace(FAULTS[name], change=now_and_then(FAULTS[name].change))
     for name in ("incast", "narrow uplinks", "slow receiver", "paused from outside", "slow rail")
 }
 # Near the thresholds.
