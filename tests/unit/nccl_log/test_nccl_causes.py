@@ -1,56 +1,16 @@
 """The table of causes: each is found by words that NCCL, a plugin or torch writes."""
 
+from pathlib import Path
+
 import pytest
+import yaml
+from tools.nccl_wordings import wordings
 
 from rdmaprov.nccl_log.causes import UNKNOWN, causes, find_cause, last_error
 from rdmaprov.nccl_log.troubles import TroubleTally
 
-# By cause: lines as in NCCL's source, in torch's, or in public reports; a WARN has its place first.
-SAID = {
-    "memlock": "Call to ibv_create_cq failed with error Cannot allocate memory",
-    "fabric-manager": "init.cc:1 NCCL WARN Cuda failure 802 'system not yet initialized'",
-    "nvls": "nvls.cc:254 NCCL WARN Cuda failure 1 'invalid argument'",
-    "imex": "mnnvl.cc:74 NCCL WARN MNNVL (cliqueSize 8) is available but not working",
-    "driver-old": "The NVIDIA driver on your system is too old (found version 12080).",
-    "version": "Mismatched NCCL version detected : rank 0 version 22705 rank 1 version 22603",
-    "plugin-differs": "Detected mixed local Net device counts across ranks (min 4, max 8).",
-    "rank-count": "Bootstrap Root : mismatch in rank count from procs 16 : 8",
-    "rank-twice": "Bootstrap Root : rank 1 of 8 ranks has already checked in",
-    "sizes": "Message truncated : received 1024 bytes instead of 256",
-    "duplicate-gpu": "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60",
-    "no-interface": "Bootstrap : no socket interface found",
-    "no-network": "plugin/net.cc:579 NCCL WARN Error: network AWS Libfabric not found.",
-    "setting": 'Unrecognized element token "Nope" when parsing "Nope"',
-    "umad": "ibwarn: can't open UMAD port: No such file: /dev/infiniband/umad0",
-    "hca-open": "NET/IB : Unable to open device mlx5_3",
-    "efa": "NET/OFI aws-ofi-nccl initialization failed",
-    "efa-peer": "NET/OFI Request 1 completed (Unresponsive receiver. Peer EFA addr: efa://[fe80::2]:0:2)",
-    "ofi": "NET/OFI Request 0x7f completed with error. RC: 21. Error: unknown error",
-    "ece": "Call to ibv_set_ece failed with error Invalid argument errno 22",
-    "ucx": "ucx_plugin.c:498 NCCL WARN Failed: UCX error ucx_plugin.c:498 '-5' Invalid parameter",
-    "shm": "Error while creating shared memory segment /dev/shm/nccl-v2jS20 (size 9637888)",
-    "files": "Call to socket failed : Too many open files",
-    "oom": "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
-    "peer": "shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not supported between these'",
-    "hidden-gpu": "p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",
-    "ipc": "p2p.cc:235 NCCL WARN hipIpcGetMemHandle failed : invalid argument",
-    "cuda": "include/alloc.h:125 NCCL WARN Cuda failure 700 'an illegal memory access'",
-    "event-access": "NET/IB : mlx5_0:1 Got async event : local access violation work queue error",
-    "event-fatal": "NET/IB : mlx5_0:1 async fatal event on CQ (0x7f): CQ error",
-    "event-port": "NET/IB : mlx5_1:1 Got non-fatal async event: port error(10)",
-    "event-gid": "NET/IB : Got async event : GID table change",
-    "signal": "Root cause: rank 1 ended by signal 9 (SIGKILL)",
-    "connect": "socketPollConnect: connect to 192.0.2.1<5> returned Connection refused, exceeded",
-    "closed": "socketProgress: Connection closed by n1",
-    "path-retry": "NET/IB: Fatal error. Detected 2 failed devices out of 2 devices",
-    "timeout": "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE",
-    "watchdog": "ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress",
-    "remote": "ncclRemoteError: A call failed possibly due to a network error",
-    "proxy": "[Proxy Service 1] Failed to execute operation Connect from rank 9, retcode 2",
-    "result": "proxy.cc:910 -> 6 [Progress Thread]",
-    "advice": 'Missing "iommu=pt" from kernel command line which can lead to system instablity',
-    "clients": "torch.distributed.DistStoreError: Timed out after 16 seconds. 1/2 clients joined.",
-}
+FIXTURES = Path(__file__).parents[2] / "fixtures/nccl"
+SAID = yaml.safe_load((FIXTURES / "causes.yml").read_text())
 ORDINARY = [
     "init.cc:1 NCCL WARN NUMA balancing is enabled",
     "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Abort COMPLETE",
@@ -63,7 +23,12 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("cause", [name for name in causes() if name != UNKNOWN])
+def test_every_cause_has_words():
+    """Or a wording, which tests/unit/acceptance/test_blame_by_wordings.py holds."""
+    assert {*SAID, *(row["read"] for row in wordings())} >= {*causes()} - {UNKNOWN}
+
+
+@pytest.mark.parametrize("cause", SAID)
 def test_each_cause_is_found_by_its_words(cause):
     found = find_cause(SAID[cause])
     assert found is not None

@@ -1,74 +1,27 @@
-"""Completions with error: each form that NCCL has written, and what only looks like one.
+"""Completions with error: each form that NCCL has written, and what only looks like one."""
 
-The lines marked with an issue were posted there; the others follow the calls of NCCL's source at
-the tag that is named.
-"""
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log.completion import CompletionError, find_completions, parse_completion
 
-GIDS = ("::ffff:29.87.88.182", "::ffff:29.87.4.221")
-
-# The form → HCA, local GID, remote GID, peer, status, vendor_err, request.
-FORMS = {
-    # v2.8.4-1, as in github.com/EleutherAI/gpt-neox, its README of Lambda's cloud
-    "NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129": (
-        "", "", "", "", 12, 129, "",
-    ),
-    # v2.17.1-1
-    "NET/IB : Got completion from peer 10.42.0.2<47534> with error 5, opcode 48, len 32764,"
-    " vendor err 244": ("", "", "", "10.42.0.2", 5, 244, ""),
-    # v2.18.6-1
-    "NET/IB : Got completion from peer 10.5.0.34<33956> with error 5, opcode 0, len 1, vendor err"
-    " 244 (Recv) localGid ::ffff:10.6.0.35 remoteGid ::ffff:10.5.0.34": (
-        "", "::ffff:10.6.0.35", "::ffff:10.5.0.34", "10.5.0.34", 5, 244, "Recv",
-    ),
-    # NVIDIA/nccl#1814, of nccl-rdma-sharp-plugins
-    "NET/IB : Got completion from peer 172.36.143.59<44206> with status=12 opcode=129 len=65536"
-    " vendor err 129 (Recv) localGid ::ffff:29.87.88.182 remoteGids::ffff:29.87.4.221": (
-        "", *GIDS, "172.36.143.59", 12, 129, "Recv",
-    ),
-    # v2.24.3-1 on InfiniBand: no GIDs
-    "NET/IB: Got completion from peer 7.247.232.172<39936> with status=12 opcode=129 len=0 vendor"
-    " err 129 (Recv) hca mlx5_15": ("mlx5_15", "", "", "7.247.232.172", 12, 129, "Recv"),
-    # NVIDIA/nccl#1664
-    "NET/IBP:Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698 len=32696 vendor"
-    " err 129 (Send)": ("", "", "", "7.6.13.83", 12, 129, "Send"),
-    # v2.28.9-1
-    "NET/IB: Got completion from peer 10.0.0.2<4791> with status=IBV_WC_RETRY_EXC_ERR(12)"
-    " opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129 req_type=Recv localGid ::ffff:10.0.0.1"
-    " remoteGids::ffff:10.0.0.2 hca mlx5_2": (
-        "mlx5_2", "::ffff:10.0.0.1", "::ffff:10.0.0.2", "10.0.0.2", 12, 129, "Recv",
-    ),
-    # NVIDIA/nccl#2397, of 2.29 or later
-    "NET/IB: Got completion from peer 10.153.235.13<40554> with status=IBV_WC_RETRY_EXC_ERR(12)"
-    " opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129  localGid ::ffff:1.1.2.2"
-    " remoteGids::ffff:1.1.1.4 hca mlx5_1": (
-        "mlx5_1", "::ffff:1.1.2.2", "::ffff:1.1.1.4", "10.153.235.13", 12, 129, "",
-    ),
-    # v2.30.7-1, gin.cc
-    "NET/IB/GIN: Got completion from peer node20<57713> with status=4 opcode=0 len=0 vendor err 81"
-    " (IPut) hca mlx5_0": ("mlx5_0", "", "", "node20", 4, 81, "IPut"),
-    # IPv6 on the control network
-    "NET/IB: Got completion from peer fd00::2%eth0<4791> with status=12 opcode=0 len=0 vendor err"
-    " 129 (Send) localGid fe80::4ebb:47ff:fe2e:5fa6 remoteGidsfe80::32c5:99ff:febe:6b46 hca ro1": (
-        "ro1", "fe80::4ebb:47ff:fe2e:5fa6", "fe80::32c5:99ff:febe:6b46", "fd00::2%eth0",
-        12, 129, "Send",
-    ),
-}  # fmt: skip
+FORMS = yaml.safe_load((Path(__file__).parents[2] / "fixtures/nccl/completions.yml").read_text())
+UNSAID = CompletionError("", None, "", "", "", "", 0, 0, "")
 
 LINE = (
     "NET/IB: Got completion from peer 10.0.0.2<4791> with status=12 opcode=0 len=0 vendor err 129"
 )
 
 
-@pytest.mark.parametrize("message", FORMS)
-def test_a_form_of_nccl_s_is_read(message):
-    assert parse_completion(message.encode()) == CompletionError("", None, *FORMS[message])
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form["source"])
+def test_a_form_of_nccl_s_is_read(form):
+    assert parse_completion(form["line"].encode()) == replace(UNSAID, **form["read"])
 
 
 @pytest.mark.parametrize(
