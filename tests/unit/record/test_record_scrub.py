@@ -3,8 +3,10 @@
 import json
 import random
 import time
+from pathlib import Path
 
 import pytest
+import yaml
 from tests.unit.record.test_record import made
 
 from rdmaprov.record.anonymous import Pseudonyms
@@ -12,75 +14,10 @@ from rdmaprov.record.scrub import Scrub
 from rdmaprov.runs.masks import Mask
 
 C = "canary"
+WRITTEN = yaml.safe_load((Path(__file__).parents[2] / "fixtures/record/texts.yml").read_text())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"password: {C}",
-        f"      password: {C} {C}\n",
-        f'    password: "{C} \\" {C}"\n',
-        f"psk={C}",
-        f"wifi-security.psk: {C}",
-        f"wep-key0={C}",
-        f"802-1x.private-key-password={C} with blanks",
-        f"/etc/wpa.conf\0  psk={C} and {C}\n",
-        f'{{"api_key": "{C}", "mtu": 9000}}',
-        f"{{'token': '{C}'}}",
-        f"tool --password {C} --mtu 9000",
-        f"tool\0--token\0{C}\0",
-        f"tool --auth-key={C}",
-        f"quiet systemd.set_credential=x rd.secret={C} ro",
-        f"https://user:{C}@host/path",
-        f"deb [trusted=yes] http://{C}@host/ ./",
-        f"Authorization: Bearer {C}canary",
-        f"machine host login me password {C}",
-        f"PrivateKey = {C}",
-        f"chpasswd:\n  list: |\n    root:{C}\n    me:{C}\nruncmd: []\n",
-        f"  hashed_passwd: $6$salt${C}{C}",
-        f"root:$y$j9T${C}{C}:19000:",
-        f"-----BEGIN RSA PRIVATE KEY-----\n{C}\n-----END RSA PRIVATE KEY-----\nafter",
-        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{C}\n",
-        f"ssh-ed25519 AAAA{C} {C}@host",
-        f"AWS=AKIA{C.upper()}{'X' * 10}",
-        f"ghp_{C}{'x' * 20}",
-        f"eyJhbGci.eyJ{C}.{C}",
-        f"AWS_SECRET_ACCESS_KEY={C}",
-        f"export NGC_API_KEY='{C}'",
-        f"said {C}-of-the-site",
-        # One name for each word of inventory.secrets, as programs write them.
-        f"StoragePass={C}",
-        f"JobCompPass={C} x",
-        f"//nas/x /mnt cifs user=me,pass={C},uid=0",
-        f"MYSQL_PWD={C}",
-        f"pw: {C}",
-        f"AccountKey={C}==;x",
-        f"mka-cak={C}",
-        f"pin={C}",
-        f"https://x.blob/y?sv=1&sig={C}&z=1",
-        f"https://x/y?auth={C}",
-        f"http_proxy=me:{C}@proxy:3128",
-        f"root=iscsi:me:{C}@10.0.0.1::3260::iqn",
-        f"iface wlan0\n  wpa-psk {C}\n",
-        f"machine host\n  login me\n  password {C}\n",
-        f"  password:\n    {C}\nmtu: 9000\n",
-        f"tokens:\n  - {C}\n  - {C}\n",
-        f"glrt-{C}{'x' * 20}",
-        f"pypi-{C}{'x' * 20}",
-        f"ExecStart=/usr/bin/sshpass -p {C} ssh host",
-        f"curl -s -u me:{C} https://host/",
-        f"ipmitool -I lanplus -U me -P {C} sel list",
-        f"rocommunity {C} 10.0.0.0/8",
-        f"DHHC-1:00:{C}/x+=:",
-        f"password_pbkdf2 root grub.pbkdf2.sha512.10000.{C}.{C}",
-        f"WEBHOOK=https://hooks.slack.com/services/T0/B0/{C}",
-        f"dckr_pat_{C}{'x' * 20}",
-        f"sk-proj-{C}{'x' * 20}",
-        f"AIza{C:x<35}",
-        f"AGE-SECRET-KEY-1{C.upper():X<58}",
-        f"wireguard:\n  key: {C:A<43}=\n  private: {C:B<43}=\n  shared: {C:C<43}=\n",
-    ],
-)
+@pytest.mark.parametrize("text", WRITTEN["secret"])
 def test_secrets_are_gone(text):
     scrub = Scrub(Mask([f"{C}-of-the-site"]))
     assert C not in scrub.text(text).lower()
@@ -102,23 +39,7 @@ def test_secrets_in_keys_and_command_lines_are_gone():
     }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "auth required pam_unix.so\npassword requisite pam_pwquality.so\n",
-        '[{"ifname": "ens1", "mtu": 9000, "flags": ["UP"]}]',
-        "NCCL_IB_TC=106\nNCCL_SOCKET_IFNAME==eth0\n",
-        "memlock  unlimited\n* soft memlock unlimited\n",
-        "-----BEGIN PGP PUBLIC KEY BLOCK-----\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n",
-        "network:\n  version: 2\n  ethernets:\n    ens1:\n      mtu: 9000\n",
-        "root=UUID=3f1c9a52-0001-4e00-9a00-0123456789ab ro pci=realloc=off iommu=pt",
-        "options mlx5_core prof_sel=2",
-        "https://linux.mellanox.com/public/repo/doca/3.1.0/",
-        "bypass=1 passthrough=on compass: 3 iommu.passthrough=1 xpass: 2",
-        "password [success=1 default=ignore] pam_unix.so\n",
-        "key: value\nKey=ens1\nmap[spinning]: 1\n",
-    ],
-)
+@pytest.mark.parametrize("text", WRITTEN["no_secret"])
 def test_what_is_no_secret_stays(text):
     assert Scrub(Mask([])).text(text) == text
 

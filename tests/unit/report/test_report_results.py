@@ -51,47 +51,39 @@ def test_verbs_are_not_mixed_up():
 
 MTU = RolePlan((Change("running", "ens1", "MTU", "1500", "9000"),))
 SURVEY = Survey({"fabric": RolePlan(), "mtu": MTU, "nccl": RolePlan(waits="x")}, ("mtu", "nccl"))
-CHANGED = {"mtu": MTU.changes}
+WITHOUT_RAIL = Survey(SURVEY.roles, problems=("fabric: no rail",))
+STARTED = {"roles_started": ("mtu",)}
 
 
 @pytest.mark.parametrize(
     ("node", "states"),
     [
-        (NodeResult("n"), {}),
-        (NodeResult("n", before=SURVEY), ["unchanged", "pending", "waiting"]),
-        (NodeResult("n", before=SURVEY, running="mtu"), ["unchanged", "half_done", "waiting"]),
+        ({"before": None}, []),
+        ({}, ["unchanged", "pending", "waiting"]),
+        ({"running": "mtu"}, ["unchanged", "half_done", "waiting"]),
         (
-            NodeResult(
-                "n", before=SURVEY, roles_started=("mtu",), failed="mtu: Set it", problem="disk"
-            ),
+            STARTED | {"failed": "mtu: Set it", "problem": "disk"},
             ["unchanged", "failed", "waiting"],
         ),
+        (STARTED | {"unreachable": True}, ["unchanged", "half_done", "waiting"]),
         (
-            NodeResult("n", before=SURVEY, roles_started=("mtu",), unreachable=True),
-            ["unchanged", "half_done", "waiting"],
-        ),
-        (
-            NodeResult(
-                "n", before=SURVEY, after=Survey(), roles_started=("mtu", "nccl"), changes=CHANGED
-            ),
+            {"after": Survey(), "roles_started": ("mtu", "nccl"), "changes": {"mtu": MTU.changes}},
             ["unchanged", "changed", "unchanged"],
         ),
         (
-            NodeResult("n", before=SURVEY, after=SURVEY, roles_started=("mtu",), changes=CHANGED),
+            STARTED | {"after": SURVEY, "changes": {"mtu": MTU.changes}},
             ["unchanged", "half_done", "waiting"],
         ),
         (
-            NodeResult(
-                "n",
-                before=Survey(SURVEY.roles, problems=("fabric: no rail",)),
-                failed="Read what the node is",
-            ),
+            {"before": WITHOUT_RAIL, "failed": "Read what the node is"},
             ["failed", "unchanged", "unchanged"],
         ),
     ],
 )
 def test_role_s_state_is_what_became_of_it(node, states):
-    assert role_states(node) == dict(zip(("fabric", "mtu", "nccl"), states, strict=False))
+    assert role_states(NodeResult("n", **{"before": SURVEY, **node})) == dict(
+        zip(("fabric", "mtu", "nccl"), states, strict=False)
+    )
 
 
 @pytest.mark.parametrize(
