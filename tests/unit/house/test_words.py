@@ -1,6 +1,7 @@
 """Texts say it in the words of docs/glossary.md, and one class name has one meaning."""
 
 import ast
+import csv
 import re
 from collections import Counter
 from pathlib import Path
@@ -9,53 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 # What must not be written, from the start of a word and in lower case → what to write.
-OLD = {
-    r"so many\b": "the number",
-    r"such as it\b": "say what it is",
-    r"what leaves\b|leaves such a\b": "likely causes",
-    r"go(?:ne|es)? on with\b|the next run goes on\b": "resume",
-    r"say the result alone\b": "print only the result",
-    r"say also what\b": "also print",
-    r"as it comes\b": "stock, default",
-    r"proves? nothing\b|nothing proven\b": "not verified",
-    r"is not possible\b": "must be …",
-    r"begin no more\b|no further node is begun\b|not begun\b": "stop starting; not started",
-    r"reboots? (?:is|are) due\b|reboot due\b|why one is due\b": "reboot required",
-    r"com(?:es|e) late\b|came late\b": "straggler",
-    r"way to the node\b|in its way\b": "management path",
-    r"do(?:es)? not get along\b": "bad pair",
-    r"who answers whom\b": "rail reachability",
-    r"could not (?:be told|tell)\b|cannot be told\b": "unknown",
-    r"costs one look\b": "is only surveyed",
-    r"as described\b": "in the state that the site describes",
-    r"census\b": "preflight",
-    r"segments were sent again\b": "TCP retransmissions",
-    r"did not come\b|who does not come\b": "did not join",
-    r"who is to blame\b|culprit\b": "what is at fault",
-    r"is to be changed\b|what is to be\b": "would change, pending",
-    r"do not go together\b": "exclude each other",
-    r"despite-state\b": "--ignore-validate",
-    r"heed(?:s|ed)?\b": "respect",
-    r"half done\b": "incomplete",
-    r"cannot be reached\b": "unreachable",
-    r"not proven\b": "not verified",
-    r"wanted \{": "expected",
-    r"write such as\b": "write one, such as",
-    r"does not say that ecn\b": "ECN bits are 00 (Not-ECT)",
-    r"the lossless one is\b": "but fabric_lossless_priority is",
-    r"is at rail \S+ and at rail\b": "is listed on rails … and …",
-    r"holds rail\b": "rails … share",
-    r"made what\b|makes? nodes what\b": "brought to the state",
-    r"told from\b": "distinguished from",
-    r"mend(?:s|ed|ing)?\b": "repair, fix",
-    r"as that of\b|that of which\b": "the same … as",
-    r"nobody keeps\b": "say what is unknown",
-    r"(?:the|a) keeper\b|keeper of\b": "supervisor",
-    r"without a word\b": "without a message",
-    r"stands by\b": "is standby",
-    r"booted anew\b|made anew\b": "rebooted, created again",
-    r"(?:whose|who) it is\b|whose that is\b": "its owner, its cause",
-}
+with Path(__file__).with_name("old_words.csv").open(newline="") as opened:
+    OLD = {row["old"]: row["new"] for row in csv.DictReader(opened)}
 # A docstring's argument, attribute or error is told by a noun; these alone tell nothing.
 EMPTY = re.compile(
     r"(?:\b(?:it|its|they|them|theirs|that|these|those|ones?|is|are|has|have|do|does|did|not)\b\s*)+"
