@@ -85,6 +85,7 @@ FOR_IT = (
     "Name=eno1\nName=ens1",
     f"MACAddress={OTHER} {MAC}",
     "MACAddress=0200.0000.0001",
+    "MACAddress=02-00-00-00-00-01 02:00:00:00:00:09",
     "Driver=mlx5_core",
     "Driver=mlx4* mlx5*",
     "Path=pci-0000:18:00.*",
@@ -204,7 +205,13 @@ def ethernet(definition: str, mtu: int, name: str = "a", more: str = "") -> str:
     return f"network:\n  version: 2\n{more}  ethernets:\n    {name}: {entry}\n"
 
 
-@pytest.mark.parametrize(("definition", "is_for"), DEFINITIONS)
+NAMED = [
+    ("{match: {name: ens1}}", True),
+    (f"{{match: {{macaddress: '{MAC}'}}, set-name: ens1}}", True),
+]
+
+
+@pytest.mark.parametrize(("definition", "is_for"), [*DEFINITIONS, *NAMED])
 def test_netplans_first_definition_by_name_that_matches_counts(definition: str, is_for: bool):
     files = {"/etc/netplan/50-cloud-init.yaml": ethernet(definition, 1500)}
     files["/etc/netplan/90-rail.yaml"] = ethernet("{}", 9000, "ens1")

@@ -12,7 +12,7 @@ from plugins.module_utils import nic_firmware
 from plugins.module_utils import pci as role_pci
 from plugins.module_utils import rails as role_rails
 from plugins.module_utils.plan import Unsupported
-from tests.unit.helpers import museum, museum_document
+from tests.unit.helpers import museum
 from tests.unit.helpers.museum import MACHINES, Museum, WrongMachine
 from tests.unit.helpers.museum_node import MuseumNode
 from tests.unit.helpers.museum_readers import READERS
@@ -237,11 +237,3 @@ def test_museum_has_the_classes_that_it_must_have():
     assert len(machines) >= 25
     assert set(REQUIRED) <= {each for machine in machines for each in machine.shows}
     assert len([each for each in machines if each.taught]) >= 5
-
-
-@pytest.mark.program
-def test_page_is_current():
-    wanted = museum_document.markdown()
-    assert (ROOT / "docs/machines.md").read_text() == wanted, (
-        "run: python -m tests.unit.helpers.museum_document > docs/machines.md"
-    )

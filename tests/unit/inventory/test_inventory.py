@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible import constants
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.template import trust_as_template
 from ansible.vars.manager import VariableManager
 from tests.unit.helpers import sites
@@ -151,17 +149,6 @@ def test_ini_inventories_and_scripts_are_read(tmp_path: Path):
     assert fleet.problems == ()
     assert sorted(node.name for node in fleet.nodes) == ["n1", "n2", "n3"]
     assert fleet.nodes[0].get("fabric_mtu_bytes") == 1500
-
-
-def test_vault_is_opened_with_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    secret = VaultSecret(b"secret")
-    text = VaultLib([(constants.DEFAULT_VAULT_IDENTITY, secret)]).encrypt("4242").decode()
-    password = tmp_path / "password"
-    password.write_text("secret\n")
-    monkeypatch.setattr(constants, "DEFAULT_VAULT_PASSWORD_FILE", str(password))
-    body = "fabric_mtu_bytes: !vault |\n" + "".join(f"  {line}\n" for line in text.splitlines())
-    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": body})
-    assert load_site(site).nodes[0].get("fabric_mtu_bytes") == 4242
 
 
 def test_reference_site_is_found_from_any_directory(tmp_path, monkeypatch):

@@ -13,11 +13,9 @@ from tests.unit.helpers import sites
 from tests.unit.helpers.sites import raw_spec
 
 from rdmaprov.cli import run
-from rdmaprov.contract import document as contract_document
 from rdmaprov.contract import ranges
 from rdmaprov.contract.json_schema import json_schema
-from rdmaprov.finding import document as findings_document
-from rdmaprov.inventory import document, load_site, schema
+from rdmaprov.inventory import load_site, schema
 from rdmaprov.inventory.schema import Option, Role
 from rdmaprov.resources import data_dir
 
@@ -116,21 +114,6 @@ def test_derived_defaults(tmp_path: Path):
     assert node.get("mtu_rdma_bytes") == 4096
     assert node.get("peermem_mode") == "off"
     assert node.get("nccl_cross_nic") == 0
-
-
-def test_variables_page_is_current():
-    """Refresh with: rdmaprov schema --markdown > docs/variables.md."""
-    assert (ROOT / "docs" / "variables.md").read_text() == document.markdown(SCHEMA)
-
-
-def test_contract_page_is_current():
-    """Refresh with: python -m rdmaprov.contract.document > docs/contract.md."""
-    assert (ROOT / "docs" / "contract.md").read_text() == contract_document.markdown()
-
-
-def test_page_of_findings_is_current():
-    """Refresh with: python -m rdmaprov.finding.document > docs/findings.md."""
-    assert (ROOT / "docs" / "findings.md").read_text() == findings_document.markdown()
 
 
 def test_json_schema_is_one_and_accepts_the_reference_sites(capsys: pytest.CaptureFixture[str]):

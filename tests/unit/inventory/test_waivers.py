@@ -14,10 +14,14 @@ from rdmaprov.inventory import load_site
 WRONG = "roce_qos_pfc_priorities: [3, 6]\n"
 
 
-def judged(tmp_path: Path, waivers: str):
-    everyone = sites.GOOD["group_vars/all.yml"] + WRONG + waivers
+def judge(tmp_path: Path, more: str):
+    everyone = sites.GOOD["group_vars/all.yml"] + more
     site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
-    problems, waived = contract.judge(load_site(site))
+    return contract.judge(load_site(site))
+
+
+def judged(tmp_path: Path, waivers: str):
+    problems, waived = judge(tmp_path, WRONG + waivers)
     return {p.rule: p.hosts for p in problems}, {w.problem.rule: w for w in waived}
 
 
@@ -54,18 +58,14 @@ def test_waiver_is_for_its_nodes_alone(tmp_path: Path):
     ],
 )
 def test_waiver_that_cannot_be_is_a_problem(tmp_path: Path, entry: str, message: str):
-    everyone = sites.GOOD["group_vars/all.yml"] + f"fabric_waivers: [{entry}]\n"
-    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
-    (problem,) = contract.problems(load_site(site))
+    (problem,), _ = judge(tmp_path, f"fabric_waivers: [{entry}]\n")
     assert message in problem.message
     assert (problem.rule, problem.variable) == ("waivers.valid", "fabric_waivers")
 
 
 @pytest.mark.parametrize("rule", sorted(NOT_WAIVABLE))
 def test_rule_that_protects_nodes_or_downloads_is_not_waived(tmp_path: Path, rule: str):
-    everyone = sites.GOOD["group_vars/all.yml"] + f"fabric_waivers: [{{rule: {rule}, reason: x}}]\n"
-    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
-    (problem,) = contract.problems(load_site(site))
+    (problem,), _ = judge(tmp_path, f"fabric_waivers: [{{rule: {rule}, reason: x}}]\n")
     assert problem.text().endswith(
         "remove it, and fix the problem that it names [n1, n2] (waivers.valid)"
     )
@@ -80,10 +80,7 @@ def test_rule_that_protects_nodes_or_downloads_is_not_waived(tmp_path: Path, rul
     ],
 )
 def test_hostile_value_stays_a_problem(tmp_path: Path, wrong: str, rule: str):
-    waiver = f"fabric_waivers: [{{rule: {rule}, reason: x}}]\n"
-    everyone = sites.GOOD["group_vars/all.yml"] + wrong + waiver
-    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
-    problems, waived = contract.judge(load_site(site))
+    problems, waived = judge(tmp_path, f"{wrong}fabric_waivers: [{{rule: {rule}, reason: x}}]\n")
     assert {problem.rule for problem in problems} == {rule, "waivers.valid"}
     assert waived == []
 
@@ -114,9 +111,7 @@ def test_rules_that_cannot_be_waived_exist():
 
 
 def test_a_problems_line_ends_with_its_rule(tmp_path: Path):
-    everyone = sites.GOOD["group_vars/all.yml"] + WRONG
-    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
-    lines = [problem.text() for problem in contract.problems(load_site(site))]
+    lines = [problem.text() for problem in judge(tmp_path, WRONG)[0]]
     assert [line.rpartition(" ")[2] for line in lines] == ["(qos.pfc-one)", "(qos.pfc-cnp)"]
 
 
@@ -125,9 +120,7 @@ def test_a_problems_line_ends_with_its_rule(tmp_path: Path):
     [("fabric_roce_dscp: 0", "RoCE data has DSCP 0"), ("fabric_cnp_dscp: 0", "CNPs have DSCP 0")],
 )
 def test_note_is_said_and_refuses_nothing(tmp_path: Path, lines: str, said: str):
-    everyone = sites.GOOD["group_vars/all.yml"] + lines + "\n"
-    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
-    problems, waived = contract.judge(load_site(site))
+    problems, waived = judge(tmp_path, lines + "\n")
     assert [p.rule for p in problems] == []
     (note,) = [each.text for each in waived]
     assert note.startswith(f"note (qos.unmarked): {lines.partition(':')[0]}: {said}")

@@ -209,11 +209,6 @@ def test_site_is_valid_but_for_what_it_waives(site: Path):
 
 
 @pytest.mark.parametrize("site", SITES, ids=lambda site: site.name)
-def test_check_passes(site: Path):
-    assert run(["check", str(site)]) == 0
-
-
-@pytest.mark.parametrize("site", SITES, ids=lambda site: site.name)
 @pytest.mark.parametrize("file", ["hosts.yml", "group_vars/all.yml"])
 def test_site_names_its_references_first(site: Path, file: str):
     comment = re.match(r"---\n((?:#.*\n)+)", (site / file).read_text())
