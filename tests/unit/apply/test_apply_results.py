@@ -239,36 +239,25 @@ def test_failure_is_named_with_task_and_reason():
     assert results.exit_code() == ExitCode.FAILED
 
 
+def reason(result, task="t", **more):
+    """Return why a node failed, as a result of its task says it."""
+    data = {"host": "n", "task": task, "res": result, **more}
+    event = parse_event({"event": "runner_on_failed", "event_data": data})
+    assert event is not None
+    return event.message
+
+
 def test_setting_that_is_still_wrong_after_the_run_is_the_failure_s_reason():
     left = Change("running", "ens1", "MTU", "1500", "9000")
-    event = {
-        "event": "runner_on_failed",
-        "event_data": {
-            "host": "n",
-            "task": "Read what the node is now",
-            "resolved_action": "rdmaprov.node.survey",
-            "res": {
-                "roles": {"mtu": {"changes": [vars(left)], "diff": [], "reboot": []}},
-                "pending": ["mtu"],
-                "problems": [],
-            },
-        },
-    }
-    parsed = parse_event(event)
-    assert parsed is not None
-    assert parsed.message == (
+    roles = {"mtu": {"changes": [vars(left)], "diff": [], "reboot": []}}
+    seen = {"roles": roles, "pending": ["mtu"], "problems": []}
+    assert reason(seen, "Read what the node is now", resolved_action="rdmaprov.node.survey") == (
         "still different from the site after apply: mtu: ens1 MTU (running) is 1500, expected 9000"
     )
 
 
 def test_censored_result_says_no_more_than_that():
-    event = {
-        "event": "runner_on_failed",
-        "event_data": {"host": "n", "task": "t", "res": {"censored": "hidden by no_log"}},
-    }
-    parsed = parse_event(event)
-    assert parsed is not None
-    assert parsed.message == "hidden by no_log"
+    assert reason({"censored": "hidden by no_log"}) == "hidden by no_log"
 
 
 def test_text_of_a_node_cannot_move_the_cursor():
@@ -279,22 +268,15 @@ def test_text_of_a_node_cannot_move_the_cursor():
 
 
 def test_full_disk_is_named_though_no_module_could_start():
-    event = {
-        "event": "runner_on_failed",
-        "event_data": {
-            "host": "n",
-            "task": "Read what the node is",
-            "res": {
-                "msg": "Module result deserialization failed: No start of json char found",
-                "module_stderr": "Traceback (most recent call last):\nFileNotFoundError: [Errno 2] "
-                "No usable temporary directory found in ['/tmp', '/var/tmp', '/usr/tmp', '/root']",
-            },
-        },
-    }
-    parsed = parse_event(event)
-    assert parsed is not None
-    assert parsed.message.startswith("No space left on device")
-    assert "df -h" in parsed.message
+    said = reason(
+        {
+            "msg": "Module result deserialization failed: No start of json char found",
+            "module_stderr": "Traceback (most recent call last):\nFileNotFoundError: [Errno 2] "
+            "No usable temporary directory found in ['/tmp', '/var/tmp', '/usr/tmp', '/root']",
+        }
+    )
+    assert said.startswith("No space left on device")
+    assert "df -h" in said
 
 
 def test_failed_node_has_a_line_for_each_problem_and_for_what_is_pending():

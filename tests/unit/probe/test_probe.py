@@ -259,6 +259,7 @@ def test_thread_that_an_interrupt_met_at_its_start_ends_however_late_it_comes(mo
     late.join()
     thread.join(10)
     assert not thread.is_alive()
+    assert with_nodes._loop.is_closed()
     assert failed == []
 
 

@@ -1,12 +1,10 @@
 """The agent as a process: its protocol, its end, its Pythons; and nodes that answer oddly."""
 
 import ast
-import asyncio
 import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -205,19 +203,3 @@ def test_connection_that_does_not_end_is_killed(monkeypatch):
     began = time.monotonic()
     probe.close()
     assert time.monotonic() - began < 5
-
-
-def test_interrupt_while_the_connections_thread_starts_leaves_none(monkeypatch):
-    probe = Probe({"n1": here()})
-    start = probe._thread.start
-
-    def interrupted():
-        threading.Timer(0.2, start).start()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(probe._thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        probe._submit(asyncio.sleep(0))
-    probe.close()
-    assert not probe._thread.is_alive()
-    assert probe._loop.is_closed()

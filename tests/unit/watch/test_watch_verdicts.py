@@ -117,14 +117,19 @@ def test_of_two_rails_neither_is_accused_alone():
     assert "of two rails, nothing tells which is at fault" in only.text
 
 
+def under(fault, **more) -> Watching:
+    """Return a watch of a fleet that had a fault all the time."""
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [fault], **more))
+    watching.pass_seconds(12)
+    return watching
+
+
 def test_rail_that_is_slow_on_all_nodes_is_the_fleet_s():
     def slow(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
         for row in rows:
             row[2].load *= 0.5
 
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [slow]))
-    watching.pass_seconds(12)
-    (only,) = watching.verdicts()
+    (only,) = under(slow).verdicts()
     assert (word(only), only.rail, len(only.nodes)) == ("imbalance", 2, 8)
 
 
@@ -132,9 +137,7 @@ def test_cnps_without_marks_anywhere_name_a_place_that_is_not_watched():
     def slowed(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
         rows[1][4].cnps_handled = watch.chance.uniform(5000, 9000)
 
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [slowed]))
-    watching.pass_seconds(12)
-    (only,) = watching.verdicts()
+    (only,) = under(slowed).verdicts()
     assert word(only) == "congestion"
     assert "no watched node receives marked packets" in only.text
 
@@ -146,9 +149,7 @@ def test_pauses_without_a_mark_in_the_fabric_ask_for_ecn():
                 rail.marked = 0.0
             row[4].paused = 0.3
 
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [paused]))
-    watching.pass_seconds(12)
-    (only,) = watching.verdicts()
+    (only,) = under(paused).verdicts()
     assert word(only) == "victim"
     assert "No port marked a packet: check that ECN is on" in only.text
 
@@ -157,9 +158,7 @@ def test_packets_of_one_sender_accuse_no_end():
     def lost(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
         rows[1][4].counts["lost"] = 100
 
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [lost]))
-    watching.pass_seconds(12)
-    (only,) = watching.verdicts()
+    (only,) = under(lost).verdicts()
     assert word(only) == "loss"
     assert "at an end of these paths or in a switch, which counters do not tell" in only.text
 
@@ -170,8 +169,7 @@ def test_what_a_congested_receiver_loses_its_senders_are_not_accused_of():
         for number in range(3):
             rows[number][PLACE[1]].counts["lost"] = 1000 * (number + 1)
 
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [full]))
-    watching.pass_seconds(12)
+    watching = under(full)
     kinds = {word(each): each for each in watching.verdicts()}
     assert set(kinds) == {"congestion", "loss"}
     assert kinds["congestion"].nodes == ("gpu006",)
@@ -183,9 +181,7 @@ def test_tcp_beside_rdma_is_no_wrong_priority():
         for rail in rows[0]:
             rail.counts["other_priority"] = 10**10
 
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [both]))
-    watching.pass_seconds(12)
-    assert not watching.verdicts()
+    assert not under(both).verdicts()
 
 
 def test_rail_that_counts_no_cnps_is_not_called_a_victim():
@@ -193,9 +189,8 @@ def test_rail_that_counts_no_cnps_is_not_called_a_victim():
         rows[0][1].paused = 0.5
 
     left_out = frozenset({"hw.rp_cnp_handled"})
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [paused], left_out=left_out))
-    watching.pass_seconds(12)
-    assert {word(each) for each in watching.verdicts()} == {"unknown"}
+    verdicts = under(paused, left_out=left_out).verdicts()
+    assert {word(each) for each in verdicts} == {"unknown"}
 
 
 def test_many_verdicts_of_one_kind_are_few_lines():
@@ -204,8 +199,7 @@ def test_many_verdicts_of_one_kind_are_few_lines():
             for rail in row[:4]:
                 rail.bit_errors = 1e-9
 
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [broken]))
-    watching.pass_seconds(12)
+    watching = under(broken)
     verdicts = watching.verdicts()
     assert len(verdicts) == 32
     lines = [line.text for line in WatchResult(watching.fleet(), verdicts).lines()]
