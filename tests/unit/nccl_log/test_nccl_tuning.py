@@ -1,38 +1,16 @@
 """Which algorithm NCCL took, from its TUNING lines in every form, by size and communicator."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log.tuning import parse_tuning, size_ranges, taken_algorithm
 
-# The form, as NCCL's source has it at the tag → function, bytes, algorithm, protocol.
-FORMS = {
-    # v2.20.3-1 to v2.22.3-1; posted in NVIDIA/nccl#1595
-    "805306368 Bytes -> Algo 1 proto 2 time 3970.683594": ("", 805306368, "ring", "simple"),
-    "262144 Bytes -> Algo 0 proto 1 time 54.707825": ("", 262144, "tree", "ll128"),
-    # v2.23.4-1
-    "AllReduce: 4096 Bytes -> Algo 5 proto 2 time 60.1": ("AllReduce", 4096, "nvlstree", "simple"),
-    # v2.24.3-1 to v2.30.7-1, and NCCL's own documentation of TUNING
-    "AllReduce: 33554432 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..31}": (
-        "AllReduce", 33554432, "ring", "simple",
-    ),
-    "AllReduce: 8589934592 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..15}": (
-        "AllReduce", 8589934592, "nvlstree", "simple",
-    ),
-    "ReduceScatter: 8 Bytes -> Algo COLLNET_DIRECT proto LL channel{Lo..Hi}={0..0}": (
-        "ReduceScatter", 8, "collnetdirect", "ll",
-    ),
-    # 2.31, as meta-pytorch/torchcomms has it
-    "AllReduce: 8 Bytes -> Algo TREE proto LL128 channel{Lo..Hi}={0..0} cgaClusterSize 4": (
-        "AllReduce", 8, "tree", "ll128",
-    ),
-    # v2.27.7-1 and v2.28.9-1: kernels of symmetric memory
-    "AllReduce [Symmetric]: 1024 Bytes -> Kernel AllReduce_AGxLL_R nchannels 4 nthreads 512": (
-        "AllReduce", 1024, "symmetric", "",
-    ),
-}  # fmt: skip
+FORMS = yaml.safe_load((Path(__file__).parents[2] / "fixtures/nccl/tuning.yml").read_text())
 TOP = 8 << 30
 
 
@@ -44,9 +22,9 @@ def lines(*sizes, algorithm="RING", source="node0:100:200 [0]"):
     )
 
 
-@pytest.mark.parametrize("message", FORMS)
-def test_a_form_of_nccl_s_is_read(message):
-    assert parse_tuning(message.encode()) == FORMS[message]
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form["source"])
+def test_a_form_of_nccl_s_is_read(form):
+    assert parse_tuning(form["line"].encode()) == tuple(form["read"])
 
 
 @pytest.mark.parametrize(
