@@ -36,15 +36,6 @@ def test_partition_keys_are_asked_for_on_infiniband(tmp_path: Path):
     assert load_site(tmp_path / "new").nodes[1].get("fabric_partition_keys") == ["0x8001"]
 
 
-def test_text_that_is_no_partition_key_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    wrong = [*IB, "--gbps", "400", "--gpus", "2", "--partition-keys", "0x8000"]
-    message, hint = refused(capsys, tmp_path / "new", *wrong)
-    assert message.startswith("--partition-keys: '0x8000' is not a partition key; write 0x0001")
-    assert "--partition-keys PARTITION_KEYS" in hint
-
-
 def test_questions_are_asked_for_missing_flags(tmp_path: Path):
     answers = "roce\ngpu[1:2]\nens1\n100\n0\n"
     done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
@@ -242,22 +233,19 @@ def test_rails_are_named_by_a_range(tmp_path: Path, rails: str):
     assert found == ["ens1np0", "ens2np0", "ens3np0", "ens4np0"]
 
 
-def test_text_that_is_no_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    wrong = [*ROCE, "--gpus", "0", "--rails", "ens[1..4]np0"]
-    message, hint = refused(capsys, tmp_path / "new", *wrong)
-    assert message.startswith("--rails: 'ens[1..4]np0' is no network device, PCI address or range")
-    assert "--rails RAILS" in hint
-
-
 @pytest.mark.parametrize(
-    ("rate", "why"),
+    ("words", "why"),
     [
-        ("8x400", "'8x400' has 8 rails, and --rails names 2"),
-        ("fast", "'fast' is no line rate, such as 400, 400G or NDR"),
+        ([*IB, "--gbps", "400", "--partition-keys", "0x8000"], "partition-keys: '0x8000' is not a"),
+        ([*ROCE, "--rails", "ens[1..4]np0"], "rails: 'ens[1..4]np0' is no network device, PCI"),
+        ([*ROCE, "--gbps", "8x400"], "gbps: '8x400' has 8 rails, and --rails names 2"),
+        ([*ROCE, "--gbps", "fast"], "gbps: 'fast' is no line rate, such as 400, 400G or NDR"),
     ],
 )
-def test_rate_that_is_none_or_of_other_rails_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: str, why: str
+def test_wrong_text_is_refused_and_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
 ):
-    words = [*ROCE, "--rails", "ens1,ens2", "--gbps", rate, "--gpus", "8"]
-    assert refused(capsys, tmp_path / "new", *words)[0] == f"--gbps: {why}"
+    message, hint = refused(capsys, tmp_path / "new", *words, "--gpus", "0")
+    assert message.startswith(f"--{why}")
+    flag = why.partition(":")[0]
+    assert f"--{flag} {flag.upper().replace('-', '_')}" in hint
