@@ -4,23 +4,12 @@ from pathlib import Path
 
 import pytest
 from tests.validate.fake_node import FakeNode
-from tests.validate.healthy import QUERY, RAILS, healthy
-from tests.validate.runner import modules
+from tests.validate.healthy import HEALTHY, QUERY, RAILS, healthy
+from tests.validate.runner import Judge, modules
 
 from rdmaprov.facts import wire
 from rdmaprov.inventory import load_site
 
-NCCL = """\
-# Written by rdmaprov (nccl), checksum 00000000; changes here are lost.
-NCCL_IB_HCA==mlx5_0,mlx5_1
-NCCL_IB_SL=1
-NCCL_IB_PKEY=1
-NCCL_COLLNET_ENABLE=1
-NCCL_IB_ADAPTIVE_ROUTING=1
-NCCL_SOCKET_IFNAME==eno1
-NCCL_CROSS_NIC=0
-NCCL_IB_QPS_PER_CONNECTION=4
-"""
 # RFC 4391, section 4; as `ip link show ib0` has it.
 BROADCAST = "00:ff:ff:ff:ff:12:40:1b:{}:00:00:00:00:00:00:ff:ff:ff:ff"
 CABLE = Path(__file__).resolve().parents[1] / "fixtures/mlxlink/ndr-passive-copper.txt"
@@ -37,7 +26,7 @@ def infiniband(root: Path, number: int) -> FakeNode:
         node.answer(f"mstconfig -d {way[-1]} -e query", QUERY + row)
         node.answer(f"mlxlink -d {way[-1]} -m -c", CABLE.read_text())
     partition(node)
-    node.put("/etc/nccl.conf", NCCL)
+    node.put("/etc/nccl.conf", HEALTHY["infiniband_nccl"])
     return node
 
 
@@ -144,6 +133,11 @@ def nodes(tmp_path_factory):
 def changed(nodes, tmp_path):
     """Return a healthy node to be changed; the made-up fleet has it in gpu1's place."""
     return nodes["gpu1"].like(tmp_path / "gpu1")
+
+
+@pytest.fixture
+def judged(suite, fleet, nodes, changed):
+    return Judge(suite, fleet, nodes, changed)
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import yaml
-from tests.validate.test_false_alarms import ABSENT, SKIPPED
+from tests.validate.runner import ABSENT, SKIPPED, table
 from tests.validate.test_gpu_health import HEALTHY
 
 from rdmaprov.lab import faults as lab_faults
@@ -47,10 +45,10 @@ def _sentence(node: ast.FunctionDef | ast.Module) -> str:
 
 def found() -> dict[str, list[str]]:
     """Return the faults that each test finds, by FILE::TEST; those of the lab first."""
-    table = _table("faults.yml")
+    faults = table("faults.yml")
     by_test: dict[str, list[str]] = {}
-    for name in sorted(table, key=lambda name: not table[name].get("lab")):
-        for test in {**table[name].get("red", {}), **_named(table[name].get("unknown"))}:
+    for name in sorted(faults, key=lambda name: not faults[name].get("lab")):
+        for test in {**faults[name].get("red", {}), **_named(faults[name].get("unknown"))}:
             by_test.setdefault(test, []).append(name)
     return by_test
 
@@ -83,10 +81,10 @@ def silent() -> dict[str, str]:
     """
     nodes = [
         (fault.get("infiniband", False), {*fault["red"], *fault.get("unknown", ())})
-        for fault in _table("faults.yml").values()
+        for fault in table("faults.yml").values()
         if "do" in fault and fault.get("unknown") != "every"
     ]
-    alarms = _table("false_alarms.yml").values()
+    alarms = table("false_alarms.yml").values()
     nodes += [(False, {*each.get("unknown", ())}) for each in alarms if "by" not in each]
     counts = {}
     logs = ROOT / "tests/fixtures/kernel_log/whole.tsv"
@@ -108,12 +106,6 @@ def silent() -> dict[str, str]:
     return counts
 
 
-def _table(name: str) -> dict[str, dict[str, Any]]:
-    text = Path(__file__).with_name(name).read_text()
-    found: dict[str, dict[str, Any]] = yaml.load(text, Loader=yaml.CSafeLoader)
-    return found
-
-
 _ALARMS = """
 ## False alarms
 
@@ -129,7 +121,7 @@ _BY = {"counters": "accept, watch", "floor": "accept", "gpu": "accept"}
 def _alarms() -> Iterator[str]:
     """Yield the table of false alarms."""
     yield _ALARMS
-    for name, alarm in _table("false_alarms.yml").items():
+    for name, alarm in table("false_alarms.yml").items():
         rule = (
             "; ".join(
                 f"{key} {', '.join(value) if isinstance(value, list) else value}"

@@ -4,20 +4,36 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from testinfra.host import Host
+from tests.validate.fake_node import FakeNode
 
 from rdmaprov.facts import CouldNotTell
 from rdmaprov.inventory import Fleet, Node
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = ROOT / "validate"
+
+
+def table(name: str) -> dict[str, Any]:
+    """Return a table of this directory."""
+    text = Path(__file__).with_name(name).read_text()
+    found: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
+    return found
+
+
+ABSENT: dict[str, str] = table("outcomes.yml")["absent"]
+# By check, why it says nothing on the healthy RoCE node.
+SKIPPED = table("outcomes.yml")["skipped"] | {
+    test: f"fabric_kind: roce, which has no {what}" for test, what in ABSENT.items()
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,67 @@ class FakeHosts(dict[str, Host]):
 
         with ThreadPoolExecutor(len(commands) or 1) as threads:
             return dict(zip(commands, threads.map(one, commands), strict=True))
+
+
+def described(node: Node, **values: object) -> Node:
+    """Return a node of which the site says this."""
+    return replace(node, values={**node.values, **values})
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The suite on a fleet whose node gpu1 was changed."""
+
+    suite: Mapping[str, ModuleType]
+    fleet: Fleet
+    nodes: Mapping[str, FakeNode]
+    changed: FakeNode
+
+    @property
+    def node(self) -> Node:
+        return self.fleet.nodes[0]
+
+    def hosts(self) -> FakeHosts:
+        return FakeHosts({**hosts_of(self.nodes), "gpu1": self.changed.host()})
+
+    def __call__(
+        self,
+        *names: str,
+        node: Node | None = None,
+        hosts: FakeHosts | None = None,
+        **values: object,
+    ) -> list[Outcome]:
+        """Return how tests ended for gpu1 and the fleet.
+
+        Args:
+            names: the tests, or their files; all if none is named.
+            node: what the site says of gpu1.
+            hosts: the nodes as they were asked before.
+            values: what it says else.
+        """
+        node = described(node or self.node, **values)
+        fleet = replace(self.fleet, nodes=(node, *self.fleet.nodes[1:]))
+        chosen = [
+            test for test in functions(self.suite) if {test, test.partition("::")[0]} & {*names}
+        ]
+        only = frozenset(chosen) if names else None
+        return judge(self.suite, fleet, hosts or self.hosts(), only=node, names=only)
+
+
+def hosts_of(nodes: Mapping[str, FakeNode]) -> FakeHosts:
+    return FakeHosts({name: node.host() for name, node in nodes.items()})
+
+
+def ends(outcomes: list[Outcome]) -> list[tuple[str, str]]:
+    return [(each.state, each.said) for each in outcomes]
+
+
+def by_test(outcomes: list[Outcome]) -> dict[str, tuple[str, str]]:
+    return {each.test.partition("::")[2]: (each.state, each.said) for each in outcomes}
+
+
+def wrong(outcomes: list[Outcome]) -> list[str]:
+    return [f"{o.test} {o.said}" for o in outcomes if o.state in ("failed", "error")]
 
 
 def modules() -> dict[str, ModuleType]:

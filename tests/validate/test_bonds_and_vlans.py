@@ -1,15 +1,18 @@
 """A rail that is a bond or a VLAN: silent where its ports are right, and each fault found."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.validate.fake_node import FakeNode
-from tests.validate.hardware import config_space, counted, mac, nic, qos
+from tests.validate.hardware import counted, mac, nic, qos
 from tests.validate.healthy import CABLE, QUERY, RAILS
-from tests.validate.runner import FakeHosts, judge
+from tests.validate.runner import Judge, hosts_of, judge, table, wrong
 from tests.validate.switches import announced
+from tests.validate.test_faults import alter
+
+from rdmaprov.inventory import Node
 
 WAY = RAILS["ens1"][1]
 SECOND = "0000:18:00.1"
@@ -102,191 +105,76 @@ def shape(request: pytest.FixtureRequest) -> Callable[[FakeNode], str]:
     return made
 
 
-def judged(suite, fleet, nodes, changed, netdev, names=None):
-    node = fleet.nodes[0]
-    node = replace(node, rails=(replace(node.rails[0], netdev=netdev), *node.rails[1:]))
-    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
-    fleet = replace(fleet, nodes=(node, *fleet.nodes[1:]))
-    return judge(suite, fleet, hosts, only=node, names=names)
-
-
-def wrong(outcomes):
-    return [f"{o.test} {o.said}" for o in outcomes if o.state in ("failed", "error")]
+def on(judged: Judge, netdev: str, **rail: Any) -> Node:
+    """Return gpu1 with rail 0 on a network device."""
+    first, *others = judged.node.rails
+    return replace(judged.node, rails=(replace(first, netdev=netdev, **rail), *others))
 
 
 @pytest.mark.program
-def test_healthy_one_is_silent_and_nothing_is_skipped_for_it(suite, fleet, nodes, changed, shape):
-    outcomes = judged(suite, fleet, nodes, changed, shape(changed))
+def test_healthy_one_is_silent_and_nothing_is_skipped_for_it(judged, changed, nodes, shape):
+    outcomes = judged(node=on(judged, shape(changed)))
     assert wrong(outcomes) == []
     skipped = {o.test for o in outcomes if o.state == "skipped"}
-    assert skipped == {o.test for o in judge(suite, fleet, _hosts(nodes)) if o.state == "skipped"}
+    healthy = judge(judged.suite, judged.fleet, hosts_of(nodes))
+    assert skipped == {o.test for o in healthy if o.state == "skipped"}
 
 
-def _hosts(nodes):
-    return FakeHosts({name: node.host() for name, node in nodes.items()})
-
-
-def put(path: str, text: str) -> Callable[[FakeNode], None]:
-    return lambda node: node.put(path, text)
-
-
-def counts(name: str, seen: str) -> Callable[[FakeNode], None]:
-    return lambda node: node.replace("/.answers/ethtool/-S_ens1f1", f"{name}: 0", f"{name}: {seen}")
-
-
-def shows(command: str, **to: object) -> Callable[[FakeNode], None]:
-    def alter(node: FakeNode) -> None:
-        node.answer(command, json.dumps({**node.shown(command), **to}))
-
-    return alter
-
-
-NET = "/sys/class/net/ens1f1"
-FUNCTION = f"/sys/bus/pci/devices/{SECOND}"
-UNIT = "rdmaprov-roce-qos@ens1f1.service"
-WANTS = f"/etc/systemd/system/sys-subsystem-net-devices-ens1f1.device.wants/{UNIT}"
-NO_PFC = [False] * 8
-FAULTS = {
-    "pfc": (
-        shows("dcb -N -j pfc show dev ens1f1", prio_pfc=NO_PFC),
-        "test_roce_qos.py::test_pfc_only_on_lossless_priority",
-        "gpu1 ens1f1: running: PFC is on for priority none, expected 3",
-    ),
-    "trust": (
-        shows("dcb -N -j app show dev ens1f1", dscp_prio=[]),
-        "test_roce_qos.py::test_trust",
-        "gpu1 ens1f1: running: trust is pcp, expected dscp",
-    ),
-    "ecn": (
-        put(f"{NET}/ecn/roce_rp/enable/3", "0\n"),
-        "test_roce_qos_marking.py::test_ecn_on_lossless_priority",
-        "gpu1 ens1f1: running: ECN of priorities 0 to 7 (roce_rp)",
-    ),
-    "description": (
-        lambda node: node.remove("/etc/rdmaprov/roce_qos/ens1f1.json"),
-        "test_roce_qos_marking.py::test_qos_after_reboot",
-        "gpu1 ens1f1: after reboot: trust is absent",
-    ),
-    "unit": (
-        lambda node: node.unit(UNIT, ActiveState="failed"),
-        "test_roce_qos_marking.py::test_unit_ran",
-        "gpu1 ens1f1: running: QoS unit is failed",
-    ),
-    "unit-disabled": (
-        lambda node: node.remove(WANTS),
-        "test_roce_qos_marking.py::test_unit_is_enabled_after_reboot",
-        "gpu1 ens1f1: after reboot: QoS unit is",
-    ),
-    "carrier": (
-        put(f"{NET}/carrier", "0\n"),
-        "test_links.py::test_physical_link_is_up",
-        "gpu1 ens1f1 (of bond0): running: carrier is down, expected up",
-    ),
-    "speed": (
-        put(f"{NET}/speed", "100000\n"),
-        "test_links.py::test_rate",
-        "gpu1 ens1f1 mlx5_bond_0: running: rate Gb/s is 100, expected 200",
-    ),
-    "flaps": (
-        put(f"{NET}/carrier_changes", "4000\n"),
-        "test_links.py::test_link_does_not_flap",
-        "gpu1 ens1f1: running: changes of the carrier is 4000",
-    ),
-    "errors": (
-        lambda node: node.put("/.answers/sleep", "ens1f1 rx_crc_errors_phy 4711\n"),
-        "test_links.py::test_counters_are_those_of_a_good_link",
-        "gpu1 ens1f1 mlx5_bond_0: running: rise of rx_crc_errors_phy in 5 s is 4711",
-    ),
-    "lanes": (
-        put(f"{FUNCTION}/current_link_width", "8\n"),
-        "test_links.py::test_pcie_width",
-        "gpu1 ens1f1 mlx5_bond_0: running: PCIe link above 0000:18:00.1 is 32 GT/s x8",
-    ),
-    "pcie": (  # enough for one port, but the card's other port is behind the same link
-        put(f"{FUNCTION}/current_link_width", "8\n"),
-        "test_links.py::test_pcie_link",
-        "gpu1 ens1f1 mlx5_bond_0: running: PCIe link above 0000:18:00.1 is 32 GT/s x8, 230 Gb/s "
-        "of data, expected 400 Gb/s",
-    ),
-    "read-request": (
-        lambda node: node.put(f"{FUNCTION}/config", config_space(bridge=False, read_request=2)),
-        "test_pcie.py::test_max_read_request",
-        "gpu1 0000:18:00.1: running: MaxReadReq bytes is 512, expected 4096",
-    ),
-    "firmware": (
-        lambda node: node.answer(
-            f"mstconfig -d {SECOND} -e query", QUERY.replace("255                 255", "0   0")
-        ),
-        "test_mlx5.py::test_firmware_settings_running",
-        "gpu1 0000:18:00.1: running: ROCE_CC_PRIO_MASK_P1 is 0, expected 255",
-    ),
-    "shaper": (
-        lambda node: node.answer(
-            "tc -j qdisc show", '[{"kind": "netem", "dev": "ens1f1", "root": true}]'
-        ),
-        "test_links.py::test_nothing_holds_packets_back",
-        "gpu1 ens1f1: running: queueing discipline that shapes is netem",
-    ),
-}
+FAULTS = table("bond_faults.yml")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_fault_of_a_bonds_second_port_is_found(suite, fleet, nodes, changed, fault):
-    netdev = bonded(changed)
-    alter, test, said = FAULTS[fault]
-    alter(changed)
-    (found,) = wrong(judged(suite, fleet, nodes, changed, netdev, frozenset([test])))
+def test_fault_of_a_bonds_second_port_is_found(judged, changed, fault):
+    node = on(judged, bonded(changed))
+    alter({"gpu1": changed}, node, FAULTS[fault]["do"])
+    ((test, said),) = FAULTS[fault]["red"].items()
+    (found,) = wrong(judged(test, node=node))
     assert said in found
 
 
-def test_active_backup_has_the_rate_of_one_port(suite, fleet, nodes, changed):
+def test_active_backup_has_the_rate_of_one_port(judged, changed):
     netdev = bonded(changed)
     changed.put("/sys/class/net/bond0/bonding/mode", "active-backup 1\n")
-    names = frozenset(["test_links.py::test_rate"])
-    found = wrong(judged(suite, fleet, nodes, changed, netdev, names))
+    found = wrong(judged("test_links.py::test_rate", node=on(judged, netdev)))
     assert "ens1f0 mlx5_bond_0: running: rate Gb/s is 200, expected 400" in found[0]
 
 
-def test_bond_without_ports_is_unknown(suite, fleet, nodes, changed):
+def test_bond_without_ports_is_unknown(judged, changed):
     netdev = bonded(changed)
     changed.put("/sys/class/net/bond0/bonding/slaves", "\n")
-    names = frozenset(["test_roce_qos.py::test_trust"])
-    (found,) = wrong(judged(suite, fleet, nodes, changed, netdev, names))
+    (found,) = wrong(judged("test_roce_qos.py::test_trust", node=on(judged, netdev)))
     assert "rail 0: bond0 has no port" in found
 
 
 @pytest.mark.parametrize("text", ["MTUBytes=1500", ""])
-def test_vlan_whose_parent_starts_with_a_smaller_mtu_is_found(suite, fleet, nodes, changed, text):
+def test_vlan_whose_parent_starts_with_a_smaller_mtu_is_found(judged, changed, text):
     netdev = tagged(changed)
     changed.replace("/etc/systemd/network/10-ens1.network", "MTUBytes=9216", text)
-    names = frozenset(["test_mtu.py::test_mtu_after_reboot"])
-    (found,) = wrong(judged(suite, fleet, nodes, changed, netdev, names))
+    (found,) = wrong(judged("test_mtu.py::test_mtu_after_reboot", node=on(judged, netdev)))
     assert "gpu1 ens1: after reboot: MTU is" in found
     assert "expected at least 9000, as ens1.100 is a VLAN on it" in found
 
 
-def test_vlans_parent_without_pfc_is_found(suite, fleet, nodes, changed):
+def test_vlans_parent_without_pfc_is_found(judged, changed):
     netdev = tagged(changed)
-    shows("dcb -N -j pfc show dev ens1", prio_pfc=NO_PFC)(changed)
-    names = frozenset(["test_roce_qos.py::test_pfc_only_on_lossless_priority"])
-    (found,) = wrong(judged(suite, fleet, nodes, changed, netdev, names))
+    no_pfc = {"set": "dcb -N -j pfc show dev ens1", "to": {"prio_pfc": [False] * 8}}
+    alter({"gpu1": changed}, judged.node, no_pfc)
+    (found,) = wrong(
+        judged("test_roce_qos.py::test_pfc_only_on_lossless_priority", node=on(judged, netdev))
+    )
     assert "gpu1 ens1: running: PFC is on for priority none" in found
 
 
-def test_bond_of_two_ports_of_400g_is_800g_whatever_its_rdma_device_says(
-    suite, fleet, nodes, changed
-):
+def test_bond_of_two_ports_of_400g_is_800g_whatever_its_rdma_device_says(judged, changed):
     """RDMA devices of a LAG show the rate of one port; a port of another rate is red."""
     netdev = bonded(changed)
     for port in ("ens1f0", "ens1f1"):
         changed.put(f"/sys/class/net/{port}/speed", "400000\n")
-    node = fleet.nodes[0]
-    rail = replace(node.rails[0], link_gbps=800)
-    fast = replace(fleet, nodes=(replace(node, rails=(rail, *node.rails[1:])), *fleet.nodes[1:]))
-    names = frozenset({"test_links.py::test_rate", "test_links.py::test_pcie_link"})
-    found = wrong(judged(suite, fast, nodes, changed, netdev, names))
+    names = ("test_links.py::test_rate", "test_links.py::test_pcie_link")
+    fast = on(judged, netdev, link_gbps=800)
+    found = wrong(judged(*names, node=fast))
     assert len(found) == 1
     assert "461 Gb/s of data, expected 800 Gb/s (" in found[0]
     changed.put("/sys/class/net/ens1f1/speed", "200000\n")
-    found = wrong(judged(suite, fast, nodes, changed, netdev, names))
+    found = wrong(judged(*names, node=fast))
     assert any("ens1f1" in each and "200, expected 400" in each for each in found)

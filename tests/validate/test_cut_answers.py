@@ -7,7 +7,7 @@ import pytest
 from testinfra.backend.base import CommandResult
 from testinfra.host import Host
 from tests.validate.fake_node import FakeBackend
-from tests.validate.runner import FakeHosts, judge
+from tests.validate.runner import FakeHosts, hosts_of, judge
 
 from rdmaprov.facts.text import END
 
@@ -20,7 +20,7 @@ BUGS = ("KeyError", "IndexError", "TypeError", "ValueError", "AttributeError")
 
 @pytest.fixture(scope="module")
 def learnt(suite, fleet, nodes):
-    hosts = FakeHosts({name: node.host() for name, node in nodes.items()})
+    hosts = hosts_of(nodes)
     outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0])
     return hosts, {outcome.test: outcome for outcome in outcomes}
 
@@ -121,7 +121,7 @@ class DeafBackend(FakeBackend):
 def test_fleet_is_judged_without_it(suite, fleet, nodes, tmp_path):
     third = replace(fleet.nodes[1], name="gpu3")
     all_nodes = replace(fleet, nodes=(*fleet.nodes, third))
-    hosts = FakeHosts({name: node.host() for name, node in nodes.items()})
+    hosts = hosts_of(nodes)
     hosts["gpu3"] = Host(DeafBackend(tmp_path / "gpu3"))
     outcomes = judge(suite, all_nodes, hosts, only=third)
 

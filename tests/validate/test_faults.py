@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.validate.fake_node import FakeNode
 from tests.validate.hardware import config_space
-from tests.validate.runner import FakeHosts, functions, judge
+from tests.validate.runner import FakeHosts, described, functions, judge, table
 
 from rdmaprov.inventory import Fleet, Node
 from rdmaprov.lab import faults as lab_faults
 
-TABLE: dict[str, dict[str, Any]] = yaml.load(
-    (Path(__file__).parent / "faults.yml").read_text(), Loader=yaml.CSafeLoader
-)
+TABLE = table("faults.yml")
 MADE_HERE = [name for name, fault in TABLE.items() if "do" in fault]
 
 
@@ -91,9 +88,7 @@ def test_fault(name, suite, request, tmp_path):
         assert any(text in each for each in lines), lines
 
 
-ALARMS: dict[str, dict[str, Any]] = yaml.load(
-    (Path(__file__).parent / "false_alarms.yml").read_text(), Loader=yaml.CSafeLoader
-)
+ALARMS = table("false_alarms.yml")
 
 
 def is_red_by(plain: dict[str, str], root: Path) -> bool:
@@ -200,8 +195,8 @@ def _described(node: Node, values: dict[str, Any]) -> Node:
     if rails == "unplanned":
         bare = tuple(replace(rail, leaf="", switch_port="") for rail in node.rails)
         others = {key: value for key, value in values.items() if key != "fabric_rails"}
-        return replace(node, rails=bare, values={**node.values, **others})
+        return described(replace(node, rails=bare), **others)
     if rails == "exchanged":
         one, other = node.rails
         return replace(node, rails=(replace(one, gpus=other.gpus), replace(other, gpus=one.gpus)))
-    return replace(node, values={**node.values, **values})
+    return described(node, **values)

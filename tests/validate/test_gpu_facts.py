@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.validate.runner import FakeHosts, functions, judge
+from tests.validate.runner import by_test, described, ends, hosts_of, judge
 from tests.validate.services import DRIVER
 
 from rdmaprov.facts import CouldNotTell, gpu
@@ -97,46 +97,35 @@ def test_other_word_is_unknown(word):
     assert "\x1b" not in str(error.value)
 
 
-def judged(suite, fleet, nodes, changed, node=None):
-    node = node or fleet.nodes[0]
-    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
-    ours = frozenset(each for each in functions(suite) if each.startswith("test_gpu.py"))
-    fleet = replace(fleet, nodes=(node, *fleet.nodes[1:]))
-    outcomes = judge(suite, fleet, hosts, only=node, names=ours)
-    return {each.test.partition("::")[2]: (each.state, each.said) for each in outcomes}
-
-
 @pytest.fixture
-def changed(nodes, tmp_path):
-    return nodes["gpu1"].like(tmp_path / "gpu1")
+def found(judged):
+    """Return how the tests of the GPUs ended, by their names."""
+    return lambda **values: by_test(judged("test_gpu.py", **values))
 
 
-def test_node_without_nvidia_gpus_is_skipped(suite, fleet, nodes, changed):
+def test_node_without_nvidia_gpus_is_skipped(found, changed):
     for address in ("0000:19:00.0", "0000:41:00.0"):
         changed.put(f"/sys/bus/pci/devices/{address}/vendor", "0x1002\n")
     changed.remove("/.bin/nvidia-smi")
-    found = judged(suite, fleet, nodes, changed)
-    assert {state for state, _ in found.values()} == {"skipped"}
-    assert "no NVIDIA GPU" in found["test_ecc_running"][1]
+    seen = found()
+    assert {state for state, _ in seen.values()} == {"skipped"}
+    assert "no NVIDIA GPU" in seen["test_ecc_running"][1]
 
 
-def test_node_without_driver_is_unknown(suite, fleet, nodes, changed):
+def test_node_without_driver_is_unknown(found, changed):
     changed.remove("/.bin/nvidia-smi")
-    state, said = judged(suite, fleet, nodes, changed)["test_ecc_running"]
+    state, said = found()["test_ecc_running"]
     assert (state, said) == ("error", "unknown: nvidia-smi: not installed")
 
 
-def test_modules_on_disk_are_unknown_without_modinfo(suite, fleet, nodes, changed):
+def test_modules_on_disk_are_unknown_without_modinfo(judged, changed):
     """Seen on a GPU node in a container: what its shell said became the driver's version."""
     changed.remove("/.bin/modinfo")
-    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
-    names = frozenset(each for each in functions(suite) if "test_drivers_on_disk_run" in each)
-    outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0], names=names)
     said = "unknown: modules on disk: modinfo is not installed. On the node: apt-get install kmod"
-    assert [(each.state, each.said) for each in outcomes] == [("error", said)]
+    assert ends(judged("test_reboot.py::test_drivers_on_disk_run")) == [("error", said)]
 
 
-def test_driver_in_a_container(suite, fleet, nodes, changed):
+def test_driver_in_a_container(found, changed):
     """NVIDIA's GPU Operator brings driver, fabric manager and nvidia-smi in a tree of their own."""
     changed.put("/.bin/chroot", '#!/bin/sh\nshift\nexec "$ROOT/inside/$@"\n')
     changed.executable("/.bin/chroot")
@@ -149,27 +138,27 @@ def test_driver_in_a_container(suite, fleet, nodes, changed):
     for name in ("nvidia-fabricmanager", "nvidia-persistenced"):
         changed.remove(f"/.answers/units/{name}.service")
     changed.put("/proc/900/comm", "nv-fabricmanage\n")
-    found = judged(suite, fleet, nodes, changed)
-    assert found["test_ecc_running"][0] == "passed"
-    assert found["test_fabric_manager_runs"][0] == "passed"
-    assert "in a container" in found["test_fabric_manager_after_reboot"][1]
-    assert "not known" in found["test_persistence_mode_after_reboot"][1]
+    seen = found()
+    assert seen["test_ecc_running"][0] == "passed"
+    assert seen["test_fabric_manager_runs"][0] == "passed"
+    assert "in a container" in seen["test_fabric_manager_after_reboot"][1]
+    assert "not known" in seen["test_persistence_mode_after_reboot"][1]
     changed.put("/proc/900/comm", "sshd\n")
-    assert judged(suite, fleet, nodes, changed)["test_fabric_manager_runs"][0] == "failed"
+    assert found()["test_fabric_manager_runs"][0] == "failed"
 
 
 @pytest.mark.parametrize(
     "name", ["h100-580-idle", "h100-580-load", "h200-580-idle", "h200-580-load"]
 )
-def test_no_check_faults_a_real_gpu_alone(suite, fleet, nodes, changed, name):
+def test_no_check_faults_a_real_gpu_alone(found, changed, name):
     for address in ("0000:05:00.0", "0000:41:00.0"):
         changed.remove(f"/sys/bus/pci/devices/{address}")
     text = (CAPTURES / f"{name}.txt").read_text().replace("580.159.04", DRIVER)
     changed.put("/.answers/nvidia-smi/-q", text.replace("GPU 00000000:00:06", "GPU 00000000:19:00"))
     changed.put("/.answers/nvidia-smi/nvlink_-s", "GPU 0: NVIDIA H200\n\t Link 0: <inactive>\n")
-    found = judged(suite, fleet, nodes, changed)
-    skipped = {each for each, (state, _) in found.items() if state == "skipped"}
-    assert {state for state, _ in found.values()} == {"passed", "skipped"}
+    seen = found()
+    skipped = {each for each, (state, _) in seen.items() if state == "skipped"}
+    assert {state for state, _ in seen.values()} == {"passed", "skipped"}
     assert skipped == {
         "test_fabric_manager_after_reboot",
         "test_fabric_manager_is_of_the_drivers_version",
@@ -186,7 +175,7 @@ def test_no_check_faults_a_real_gpu_alone(suite, fleet, nodes, changed, name):
     }
 
 
-def test_gpus_without_ecc_and_fabric(suite, fleet, nodes, changed):
+def test_gpus_without_ecc_and_fabric(found, changed):
     """A consumer's GPUs show N/A for what they do not have."""
     path = "/.answers/nvidia-smi/-q"
     changed.replace_all(path, ": Completed", ": N/A")
@@ -194,10 +183,13 @@ def test_gpus_without_ecc_and_fabric(suite, fleet, nodes, changed):
     for kind in ("Current", "Pending"):
         changed.replace_all(path, f"{kind}                           : Enabled", f"{kind} : N/A")
     changed.remove("/sys/bus/pci/devices/0000:05:00.0")
-    found = judged(suite, fleet, nodes, changed)
-    assert found["test_ecc_running"] == ("skipped", "no GPU of the node has ECC")
-    assert "no GPU is part" in found["test_gpus_have_joined_their_nvlink_fabric"][1]
-    assert "no NVSwitch" in found["test_fabric_manager_runs"][1]
+    seen = found()
+    assert seen["test_ecc_running"] == ("skipped", "no GPU of the node has ECC")
+    assert "no GPU is part" in seen["test_gpus_have_joined_their_nvlink_fabric"][1]
+    assert "no NVSwitch" in seen["test_fabric_manager_runs"][1]
+
+
+RACK = {"fabric_nvlink_domain": "rack1"}
 
 
 @pytest.mark.parametrize(
@@ -207,53 +199,46 @@ def test_gpus_without_ecc_and_fabric(suite, fleet, nodes, changed):
         ("10.0.0.1\n", {"UnitFileState": "disabled", "ActiveState": "inactive"}, "is disabled"),
     ],
 )
-def test_imex_that_jobs_start(suite, fleet, nodes, changed, text, properties, said):
+def test_imex_that_jobs_start(found, changed, text, properties, said):
     """IMEX may be started for each job (NVIDIA's IMEX guide, "Deployment Models")."""
-    node = fleet.nodes[0]
-    node = replace(node, values={**node.values, "fabric_nvlink_domain": "rack1"})
     changed.put("/etc/nvidia-imex/nodes_config.cfg", text)
     changed.unit("nvidia-imex.service", **properties)
-    state, why = judged(suite, fleet, nodes, changed, node)["test_imex_runs"]
+    state, why = found(**RACK)["test_imex_runs"]
     assert state == "skipped"
     assert said in why
 
 
-def in_a_domain(fleet, name="rack1"):
-    node = fleet.nodes[0]
-    return replace(node, values={**node.values, "fabric_nvlink_domain": name})
-
-
-def test_domain_that_is_healthy(suite, fleet, nodes, changed):
+def test_domain_that_is_healthy(found, changed):
     """Each check of NVLink and IMEX is silent on a node of a rack, as on one of an HGX B200."""
-    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
-    imex = [state for name, (state, _) in found.items() if "imex" in name]
+    seen = found(**RACK)
+    imex = [state for name, (state, _) in seen.items() if "imex" in name]
     assert imex == ["passed"] * 3
     changed.remove("/sys/bus/pci/devices/0000:05:00.0")
-    found = judged(suite, fleet, nodes, changed)
-    managed = [each for each in found if "fabric_manager" in each or "subnet_manager" in each]
-    assert {found[each][0] for each in managed} == {"passed"}
+    seen = found()
+    managed = [each for each in seen if "fabric_manager" in each or "subnet_manager" in each]
+    assert {seen[each][0] for each in managed} == {"passed"}
     assert len(managed) == 5
-    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
-    assert "trays of their own" in found["test_fabric_manager_runs"][1]
+    seen = found(**RACK)
+    assert "trays of their own" in seen["test_fabric_manager_runs"][1]
     changed.remove("/sys/bus/pci/devices/0000:60:00.0/vpd")
-    found = judged(suite, fleet, nodes, changed)
-    assert "no NIC leads to one" in found["test_fabric_manager_after_reboot"][1]
+    seen = found()
+    assert "no NIC leads to one" in seen["test_fabric_manager_after_reboot"][1]
 
 
-def test_channel_for_each_job_needs_no_channel_0(suite, fleet, nodes, changed):
+def test_channel_for_each_job_needs_no_channel_0(found, changed):
     changed.remove("/dev/nvidia-caps-imex-channels/channel0")
     changed.put("/etc/slurm/slurm.conf", "ClusterName=a\nSwitchType=switch/nvidia_imex\n")
-    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
-    assert found["test_imex_channel_running"][0] == "skipped"
-    assert found["test_imex_runs"][0] == "passed"
+    seen = found(**RACK)
+    assert seen["test_imex_channel_running"][0] == "skipped"
+    assert seen["test_imex_runs"][0] == "passed"
 
 
-def test_tmpfiles_make_the_channel_too(suite, fleet, nodes, changed):
+def test_tmpfiles_make_the_channel_too(found, changed):
     changed.remove("/etc/modprobe.d/nvidia-imex.conf")
     line = "c /dev/nvidia-caps-imex-channels/channel0 0666 root root - 235:0\n"
     changed.put("/etc/tmpfiles.d/imex.conf", line)
-    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))
-    assert found["test_imex_channel_after_reboot"][0] == "passed"
+    seen = found(**RACK)
+    assert seen["test_imex_channel_after_reboot"][0] == "passed"
 
 
 @pytest.mark.parametrize(
@@ -267,47 +252,32 @@ def test_tmpfiles_make_the_channel_too(suite, fleet, nodes, changed):
     ],
 )
 @pytest.mark.parametrize("name", ["one-node", "gb200-eighteen-trays"])
-def test_domain_of_real_nodes(suite, fleet, nodes, changed, name, old, new, state, said):
+def test_domain_of_real_nodes(found, changed, name, old, new, state, said):
     text = (CAPTURES.parent / f"imex/{name}.txt").read_text()
     changed.answer("nvidia-imex-ctl -N", text.replace(old, new))
-    found = judged(suite, fleet, nodes, changed, in_a_domain(fleet))["test_imex_runs"]
-    assert found[0] == state
-    assert said in found[1]
+    seen = found(**RACK)["test_imex_runs"]
+    assert seen[0] == state
+    assert said in seen[1]
 
 
 def test_domains_that_share_one_cluster_are_named(suite, fleet, nodes):
-    fleet = replace(
-        fleet,
-        nodes=tuple(
-            replace(each, values={**each.values, "fabric_nvlink_domain": f"rack of {each.name}"})
-            for each in fleet.nodes
-        ),
-    )
-    hosts = FakeHosts({name: node.host() for name, node in nodes.items()})
-    names = frozenset(each for each in functions(suite) if "nvlink_domains" in each)
-    (outcome,) = judge(suite, fleet, hosts, names=names)
+    racks = (described(each, fabric_nvlink_domain=f"rack of {each.name}") for each in fleet.nodes)
+    names = frozenset({"test_uniformity.py::test_nvlink_domains"})
+    (outcome,) = judge(suite, replace(fleet, nodes=(*racks,)), hosts_of(nodes), names=names)
     assert outcome.state == "failed"
     assert "gpu1 0000:19:00.0: running: NVLink is rack of gpu1, expected rack of" in outcome.said
 
 
-def test_persistence_that_the_site_leaves_alone_is_not_verified(suite, fleet, nodes, changed):
-    node = fleet.nodes[0]
-    node = replace(node, values={**node.values, "peermem_gpu_persistence": "keep"})
-    found = judged(suite, fleet, nodes, changed, node)
-    assert found["test_persistence_mode_running"] == ("skipped", "peermem_gpu_persistence: keep")
-    assert found["test_persistence_mode_after_reboot"][0] == "skipped"
+def test_persistence_that_the_site_leaves_alone_is_not_verified(found):
+    seen = found(peermem_gpu_persistence="keep")
+    assert seen["test_persistence_mode_running"] == ("skipped", "peermem_gpu_persistence: keep")
+    assert seen["test_persistence_mode_after_reboot"][0] == "skipped"
 
 
-def test_container_engines_without_nccl_conf_are_a_note(suite, fleet, changed):
-    names = frozenset(each for each in functions(suite) if "containers_get_the_file" in each)
-
+def test_container_engines_without_nccl_conf_are_a_note(judged, changed):
     def said(enroot):
-        node = fleet.nodes[0]
-        node = replace(node, values={**node.values, "nccl_enroot": enroot})
-        hosts = FakeHosts({"gpu1": changed.host()})
-        one = replace(fleet, nodes=(node,))
-        (outcome,) = judge(suite, one, hosts, only=node, names=names)
-        return outcome.state, outcome.said
+        (end,) = ends(judged("test_nccl.py::test_containers_get_the_file", nccl_enroot=enroot))
+        return end
 
     for name in ("enroot", "docker"):
         changed.put(f"/usr/bin/{name}")
@@ -324,30 +294,25 @@ def test_container_engines_without_nccl_conf_are_a_note(suite, fleet, changed):
 
 
 DEVICES = "/sys/bus/pci/devices"
-TEST = frozenset({"test_fabric.py::test_node_has_its_gpus"})
+TEST = "test_fabric.py::test_node_has_its_gpus"
 
 
 # Class codes of the PCI Code and ID Assignment Specification 1.15: MI300X, MI200, a GPU with ports.
 @pytest.mark.parametrize("kind", ["0x120000", "0x038000", "0x030000"])
 @pytest.mark.parametrize(("vendor", "state"), [("0x1002", "passed"), ("0x8086", "failed")])
-def test_gpu_of_another_vendor(suite, fleet, nodes, tmp_path, kind, vendor, state):
-    changed = nodes["gpu1"].like(tmp_path / "gpu1")
+def test_gpu_of_another_vendor(changed, judged, kind, vendor, state):
     there = changed.root.joinpath(DEVICES.lstrip("/"))
     gpus = [path for path in there.iterdir() if (path / "class").read_text() == "0x030200\n"]
     assert gpus
     for each in gpus:
         changed.put(f"{DEVICES}/{each.name}/vendor", f"{vendor}\n")
         changed.put(f"{DEVICES}/{each.name}/class", f"{kind}\n")
-    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
-    outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0], names=TEST)
-    assert [each.state for each in outcomes] == [state]
+    assert [each.state for each in judged(TEST)] == [state]
 
 
-def test_virtual_functions_of_the_host_s_gpus_are_none(suite, fleet, nodes, tmp_path):
-    changed = nodes["gpu1"].like(tmp_path / "gpu1")
+def test_virtual_functions_of_the_host_s_gpus_are_none(changed, judged):
     there = changed.root.joinpath(DEVICES.lstrip("/"))
     gpus = [path for path in there.iterdir() if (path / "vendor").read_text() == "0x10de\n"]
     changed.put(f"{DEVICES}/{gpus[0].name}/physfn/vendor", "0x10de\n")
-    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
-    (outcome,) = judge(suite, fleet, hosts, only=fleet.nodes[0], names=TEST)
+    (outcome,) = judged(TEST)
     assert outcome.state == "failed"

@@ -122,16 +122,13 @@ def test_each_error_of_blackwell_is_read_and_nothing_that_a_good_link_counts():
         (600, "GPU 0: A\n", "error", "shows 1 GPUs, -q 2"),
     ],
 )
-def test_nvlinks_are_judged_by_errors_an_hour(
-    suite, fleet, nodes, tmp_path, uptime_s, text, state, words
-):
-    node = nodes["gpu1"].like(tmp_path / "gpu1")
+def test_nvlinks_are_judged_by_errors_an_hour(judged, changed, uptime_s, text, state, words):
     path = FIXTURES / "nvidia-smi" / text
-    node.put("/.answers/nvidia-smi/nvlink_-e", path.read_text() if text.endswith(".txt") else text)
-    node.put("/proc/uptime", f"{uptime_s}.00 1.00")
-    hosts = FakeHosts({"gpu1": node.host(), "gpu2": nodes["gpu2"].host()})
-    names = frozenset({"test_gpu.py::test_nvlink_errors"})
-    (one,) = judge(suite, fleet, hosts, only=fleet.nodes[0], names=names)
+    changed.put(
+        "/.answers/nvidia-smi/nvlink_-e", path.read_text() if text.endswith(".txt") else text
+    )
+    changed.put("/proc/uptime", f"{uptime_s}.00 1.00")
+    (one,) = judged("test_gpu.py::test_nvlink_errors")
     assert one.state == state, one.said
     assert words in one.said
 

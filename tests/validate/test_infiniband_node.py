@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.validate.runner import FakeHosts, functions, judge
-from tests.validate.test_faults import _described
+from tests.validate.runner import FakeHosts, Judge, described, functions, hosts_of, judge
 
 NAMES = frozenset(
     {
@@ -21,31 +20,29 @@ def changed(infiniband_nodes, tmp_path):
     return infiniband_nodes["gpu1"].like(tmp_path / "gpu1")
 
 
-def judged(suite, fleet, nodes, changed, **values):
-    node = replace(fleet.nodes[0], values={**fleet.nodes[0].values, **values})
-    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
-    return {(o.test, o.state) for o in judge(suite, fleet, hosts, only=node, names=NAMES)}
+@pytest.fixture
+def found(suite, infiniband_fleet, infiniband_nodes, changed):
+    judged = Judge(suite, infiniband_fleet, infiniband_nodes, changed)
+    return lambda **values: {(o.test, o.state) for o in judged(*NAMES, **values)}
 
 
-def test_ipoib_that_is_not_used_is_not_judged(suite, infiniband_fleet, infiniband_nodes, changed):
+def test_ipoib_that_is_not_used_is_not_judged(found, changed):
     """Its devices are down, and have the MTU of the port: nobody brought them up."""
     for netdev in ("ens1", "ens2.8001"):
         changed.put(f"/sys/class/net/{netdev}/flags", "0x1002\n")
         changed.put(f"/sys/class/net/{netdev}/mtu", "4092\n")
         changed.remove(f"/etc/systemd/network/20-rdmaprov-{netdev}.network.d")
-    found = judged(suite, infiniband_fleet, infiniband_nodes, changed, fabric_ipoib=False)
-    assert {state for test, state in found if "partition" not in test} == {"skipped"}
-    found = judged(suite, infiniband_fleet, infiniband_nodes, changed)
-    assert {state for test, state in found if "partition" not in test} == {"failed"}
+    seen = found(fabric_ipoib=False)
+    assert {state for test, state in seen if "partition" not in test} == {"skipped"}
+    seen = found()
+    assert {state for test, state in seen if "partition" not in test} == {"failed"}
 
 
-def test_other_partitions_of_a_port_are_no_fault(
-    suite, infiniband_fleet, infiniband_nodes, changed
-):
+def test_other_partitions_of_a_port_are_no_fault(found, changed):
     changed.put("/sys/class/infiniband/mlx5_0/ports/1/pkeys/2", "0x8007\n")
-    found = judged(suite, infiniband_fleet, infiniband_nodes, changed)
-    assert ("test_infiniband.py::test_partition_keys", "passed") in found
-    assert {state for _, state in found} == {"passed"}
+    seen = found()
+    assert ("test_infiniband.py::test_partition_keys", "passed") in seen
+    assert {state for _, state in seen} == {"passed"}
 
 
 def test_rails_named_by_their_rdma_devices_need_no_network_device(
@@ -83,10 +80,8 @@ def test_rails_named_by_their_rdma_devices_need_no_network_device(
 
 @pytest.mark.parametrize(("name", "engine"), [("gpu1", "passed"), ("gpu2", "skipped")])
 def test_master_and_standby_pass(suite, fleet, nodes, name, engine):
-    named = tuple(
-        _described(each, {"subnet_manager_hosts": ["gpu1", "gpu2"]}) for each in fleet.nodes
-    )
-    outcomes = managers_judged(suite, replace(fleet, nodes=named), nodes, name)
+    named = (described(each, subnet_manager_hosts=["gpu1", "gpu2"]) for each in fleet.nodes)
+    outcomes = managers_judged(suite, replace(fleet, nodes=(*named,)), nodes, name)
     states = {each.test.rpartition("::")[2]: each.state for each in outcomes}
     assert states.pop("test_routing_engine_in_force") == engine
     assert set(states.values()) == {"passed"}
@@ -98,7 +93,6 @@ def test_site_without_managers_is_skipped(suite, fleet, nodes):
 
 
 def managers_judged(suite, fleet, nodes, name):
-    hosts = FakeHosts({each: node.host() for each, node in nodes.items()})
     (only,) = [each for each in fleet.nodes if each.name == name]
     names = frozenset(test for test in functions(suite) if "test_subnet_manager" in test)
-    return judge(suite, fleet, hosts, only=only, names=names)
+    return judge(suite, fleet, hosts_of(nodes), only=only, names=names)
