@@ -3,7 +3,12 @@
 from pathlib import Path
 
 import pytest
+from plugins.module_utils.machine import Machine
+from plugins.module_utils.roles import pcie
+from plugins.module_utils.torch import proof
 from tests.roles.fake import FakeMachine
+from tests.roles.role_cases import CASES, Case
+from tests.roles.torch_wheels import Real
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +26,31 @@ def _python_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def machine(tmp_path: Path) -> FakeMachine:
     return FakeMachine(tmp_path / "node")
+
+
+@pytest.fixture(params=[*CASES])
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """Return each role on a made-up node, which is like no machine that the tests run on."""
+    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
+    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
+    return CASES[request.param]
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Return the paths that are written from now on."""
+    paths: set[str] = set()
+    write = Machine.write
+
+    def noted(self: Machine, path: str, text: str, mode: int = 0o644) -> None:
+        paths.add(path)
+        write(self, path, text, mode)
+
+    monkeypatch.setattr(Machine, "write", noted)
+    return paths
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Real:
+    monkeypatch.setattr(proof, "PROOF", str(tmp_path / "proof.json"))
+    return Real()

@@ -141,14 +141,6 @@ def test_rails_can_change_their_family():
     ]
 
 
-def test_unknown_address_is_refused():
-    _, refused, state = run(
-        IPV4, ["apply"], ["sh", "ip address add 192.0.2.7/24 dev r0"], ["apply"]
-    )
-    assert refused.startswith("r0: has 192.0.2.7/24, expected 198.18.0.1/24 alone")
-    assert any("192.0.2.7/24" in line for line in state)
-
-
 @FAMILIES
 def test_change_on_the_way_is_taken_back(rails: list[dict[str, str]]):
     (before, between, after), _ = run(rails, ["undo"])

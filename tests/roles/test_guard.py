@@ -114,11 +114,16 @@ class OnTheWay:
         return plan
 
 
-def test_change_on_the_way_is_running_first_and_configured_once_confirmed(node: FakeMachine):
+def armed(node: FakeMachine) -> str:
+    """Return the timer of a change that was made."""
     node.put("/running", "old")
     node.put("/old", "old")
-    node.programs |= {"systemd-run": "", "sh -c": ""}
-    timer = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)["confirm"]
+    node.programs |= {"systemd-run": "", "sh -c": "", "systemctl stop": ""}
+    return str(converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)["confirm"])
+
+
+def test_change_on_the_way_is_running_first_and_configured_once_confirmed(node: FakeMachine):
+    timer = armed(node)
     assert any(f"--unit={timer} --on-active=30" in line for line in node.ran)
     assert (node.read("/running"), node.read("/configured")) == ("new", None)
 
@@ -127,10 +132,7 @@ def test_change_on_the_way_is_running_first_and_configured_once_confirmed(node: 
 
 
 def test_revert_script_takes_the_steps_back(node: FakeMachine):
-    node.put("/running", "old")
-    node.put("/old", "old")
-    node.programs |= {"systemd-run": "", "sh -c": ""}
-    timer = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)["confirm"]
+    timer = armed(node)
     subprocess.run(["/bin/sh", Path(node.path(f"{guard.STATE}/{timer}"))], check=True)
     assert node.read("/running") == "old"
 
@@ -152,14 +154,6 @@ def test_only_timers_of_changes_are_confirmed(node: FakeMachine):
     with pytest.raises(NodeError, match="not a timer"):
         guard.confirm(node, "ssh")
     assert node.ran == []
-
-
-def armed(node: FakeMachine) -> str:
-    """Return the timer of a change that was made."""
-    node.put("/running", "old")
-    node.put("/old", "old")
-    node.programs |= {"systemd-run": "", "sh -c": "", "systemctl stop": ""}
-    return str(converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)["confirm"])
 
 
 def revert(node: FakeMachine, timer: str) -> subprocess.Popen[bytes]:

@@ -39,10 +39,6 @@ def test_numa_nodes_get_their_pages_now_and_at_boot(node: Node):
     assert not run(node, per_numa_node_2m=[512, 100])["changed"]
 
 
-def test_nothing_wanted_changes_nothing_on_a_factory_node(node: Node):
-    assert not run(node)["changed"]
-
-
 @pytest.mark.parametrize(
     ("lose", "changed"),
     [

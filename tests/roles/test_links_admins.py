@@ -6,7 +6,7 @@ from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Plan, Refused
 from plugins.module_utils.rails import Rail
 from tests.roles.fake import FakeMachine
-from tests.roles.links_node import STATE, apply, one_rail, with_ifupdown, with_networkd
+from tests.roles.links_node import ROUTED, STATE, apply, one_rail, with_ifupdown, with_networkd
 
 
 @pytest.fixture
@@ -83,7 +83,6 @@ def test_file_of_a_device_that_is_no_rail_any_more_goes(node: FakeMachine):
     assert node.names("/etc/network/interfaces.d") == ["admins", "rdmaprov-fabric-ens1"]
 
 
-ROUTED = Addressing("198.18.0.1/24", "198.18.0.254", 1000, 1001)
 SHOW = "nmcli -e no -g ipv4.{} connection show id rail zero"
 GIVEN = {
     "addresses": "198.18.0.1/24\n",

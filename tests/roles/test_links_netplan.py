@@ -13,38 +13,7 @@ from tests.roles.fake import FakeMachine
 from tests.roles.links_node import STATE, with_netplan, with_networkd
 
 # Printed by netplan 0.106 of Debian 12.
-GET = """\
-network:
-  version: 2
-  ethernets:
-    eno1:
-      dhcp4: true
-    rail0:
-      match:
-        macaddress: "aa:bb:cc:dd:ee:01"
-      addresses:
-      - "10.0.0.5/24"
-      set-name: "ens1"
-      routes:
-      - to: "default"
-        via: "10.0.0.1"
-    rail2:
-      match:
-        macaddress: "AA:BB:CC:DD:EE:02"
-    anyens:
-      match:
-        name: "ens9*"
-  bonds:
-    bond0:
-      interfaces:
-      - eno1
-      parameters:
-        mode: "802.3ad"
-  vlans:
-    bond0.100:
-      id: 100
-      link: "bond0"
-"""
+GET = (Path(__file__).parents[1] / "fixtures/netplan/get-0.106.txt").read_text()
 # Likewise, of our file with a bond in another section.
 CHANGES_TYPE = """\
 {root}/etc/netplan/90-rdmaprov-ens1.yaml:4:5: Error in network definition: Updated definition \

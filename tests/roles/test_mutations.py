@@ -10,9 +10,8 @@ import pytest
 import yaml
 from plugins.module_utils.converge import converge
 from plugins.module_utils.links import MANAGERS
-from plugins.module_utils.machine import Machine
 from plugins.module_utils.probed import PROTOCOL
-from plugins.module_utils.roles import ORDER, pcie
+from plugins.module_utils.roles import ORDER
 from plugins.module_utils.survey import survey
 from tests.roles import hugepages_node, mutations
 from tests.roles.fake import FakeMachine
@@ -28,13 +27,6 @@ NO_SETTING = {
 }
 
 
-@pytest.fixture(params=[*CASES])
-def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
-    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
-    return CASES[request.param]
-
-
 def is_right(case: Case, node: FakeMachine) -> bool:
     """Return whether the probe takes the node for one that is as described."""
     name = ORDER[0]
@@ -43,16 +35,8 @@ def is_right(case: Case, node: FakeMachine) -> bool:
     return not judge_answer(Answer(0, answer, ""), [name]).why
 
 
-def test_each_change_is_seen(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_each_change_is_seen(case: Case, written: set[str], tmp_path: Path):
     node = case.node(tmp_path / "node")
-    written: set[str] = set()
-    real_write = Machine.write
-
-    def write(self: Machine, name: str, text: str, mode: int = 0o644) -> None:
-        written.add(name)
-        real_write(self, name, text, mode)
-
-    monkeypatch.setattr(Machine, "write", write)
     before = mutations.files(node), mutations.plain(node)
     carry_out(case, node)
     if isinstance(node, hugepages_node.Node):
@@ -128,24 +112,13 @@ def undo(root: Path, role: str) -> None:
                 path.unlink()
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_commands_remove_what_the_role_wrote(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
-    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
-    case: Case = CASES[name]
+def test_commands_remove_what_the_role_wrote(case: Case, written: set[str], tmp_path: Path):
     node = case.node(tmp_path / "node")
-    written: set[str] = set()
-    write = Machine.write
-
-    def noted(self: Machine, path: str, text: str, mode: int = 0o644) -> None:
-        written.add(path)
-        write(self, path, text, mode)
-
-    monkeypatch.setattr(Machine, "write", noted)
     carry_out(case, node)
     ours = {path for path in written if node.exists(path) and not path.startswith((*KEPT,))}
     assert ours or case.arguments.get("kind") == "container"  # which is no file
-    undo(Path(node.root), {"links": "fabric"}.get(name.split()[0], name.split()[0]))
+    role = next(name for name in CASES if CASES[name] is case).split()[0]
+    undo(Path(node.root), {"links": "fabric"}.get(role, role))
     assert sorted(path for path in ours if node.exists(path)) == []
 
 

@@ -61,13 +61,6 @@ def test_what_enroots_environment_would_change_is_refused(node: FakeMachine):
         converge(node, nccl, changed, check=True)
 
 
-def test_check_mode_changes_nothing(node: FakeMachine):
-    node.put(CONF, OLD)
-    assert converge(node, nccl, arguments(), check=True)["changed"]
-    assert node.read(CONF) == OLD
-    assert not backups(node)
-
-
 def test_everything_that_a_site_can_say_is_written(node: FakeMachine):
     given = arguments(
         ib_address_range="198.18.0.0/15",

@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.pcie import apply, boot
-from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
 from tests.roles.pcie_node import (
     BALANCING,
@@ -197,11 +197,6 @@ def test_setting_that_does_not_hold_is_an_error(node: Node):
     node.set = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(NodeError, match="set, but not in effect: kernel: numa_balancing"):
         run(node)
-
-
-def test_rail_that_is_not_there_may_come(node: Node):
-    with pytest.raises(NotYet, match="there is no network device ens7"):
-        run(node, rails=[{"netdev": "ens7"}])
 
 
 @pytest.mark.parametrize(

@@ -98,14 +98,6 @@ def content(root: Path, entry: dict[str, object]) -> bytes:
     return (root / STORE[1:] / "20261127-100000-apply" / str(entry["content"])).read_bytes()
 
 
-def test_file_is_kept_byte_by_byte_with_owner_and_mode(root_of: Path):
-    changed(root_of).write(FILE, "new\n")
-    (entry,) = kept(root_of)
-    assert content(root_of, entry) == b"caf\xe9\r\n"
-    assert (entry["kind"], entry["mode"], entry["user"]) == ("file", 0o640, os.geteuid())
-    assert (entry["role"], entry["path"]) == ("limits", FILE)
-
-
 def test_copies_are_root_s_alone(root_of: Path):
     changed(root_of).write(FILE, "new\n")
     store = root_of / STORE[1:]

@@ -15,7 +15,7 @@ from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.record import Recorder
 from plugins.module_utils.replay import Replay
-from plugins.module_utils.roles import ORDER, pcie
+from plugins.module_utils.roles import ORDER
 from plugins.module_utils.survey import survey
 from tests.roles.fake import FakeMachine
 from tests.roles.role_cases import CASES, Case, OfManager, carry_out
@@ -79,13 +79,6 @@ def test_every_reading_goes_through_machine():
 @pytest.mark.parametrize("text", ["os.stat(path)", "open(path)", "import pwd\npwd.getpwuid(0)"])
 def test_reading_past_machine_is_found(text: str):
     assert reads_past_machine(text)
-
-
-@pytest.fixture(params=[*CASES])
-def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
-    monkeypatch.setattr("plugins.module_utils.peermem.dmabuf.dmabuf_obstacle", lambda _: "")
-    return CASES[request.param]
 
 
 def planned(case: Case, machine: Machine) -> dict[str, Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ensurepip
 import hashlib
 import sys
-import sysconfig
 import venv
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +14,8 @@ from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import torch_runtime
-from plugins.module_utils.torch import proof
 from tests.roles.torch_node import PYTHON, TorchNode, arguments
-from tests.roles.torch_wheels import Real, wheel
-
-
-@pytest.fixture
-def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Real:
-    monkeypatch.setattr(proof, "PROOF", str(tmp_path / "proof.json"))
-    return Real()
+from tests.roles.torch_wheels import Real, unpack, wheel
 
 
 @pytest.fixture
@@ -35,13 +26,11 @@ def quick(real: Real, monkeypatch: pytest.MonkeyPatch) -> Real:
         _: Machine, place: str, python: str, wanted: list[Any], source: Any, pip: str
     ) -> None:
         venv.create(place, with_pip=False)
-        purelib = sysconfig.get_path("purelib", "venv", {"base": place})
         for pin in wanted:
             path = Path(source.wheelhouse, f"{pin.name}-{pin.version}-py3-none-any.whl")
             if not path.exists():
                 raise NodeError(f"there is no {pin.line}")
-            with zipfile.ZipFile(path) as archive:
-                archive.extractall(purelib)
+            unpack(path, place)
         assert (python, pip) == (sys.executable, "")
 
     monkeypatch.setattr(torch_runtime, "_install", install)
@@ -153,20 +142,6 @@ def test_run_that_was_killed_is_repaired(quick, tmp_path, cut, monkeypatch):
 
 def killed(*_: object) -> None:
     raise RuntimeError("killed")
-
-
-@pytest.mark.program
-def test_pip_without_an_index_names_the_connection(real, tmp_path, monkeypatch):
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_RETRIES", "1")
-    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "http_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    given = environment(tmp_path, wheelhouse="", index_url="http://127.0.0.1:9/simple")
-    with pytest.raises(
-        NodeError, match=r"no connection to the index: .*[Cc]onnection refused"
-    ) as e:
-        converge(real, torch_runtime, given, check=False)
-    assert "torch_runtime_wheelhouse" in str(e.value)
 
 
 class NoRoute(Real):

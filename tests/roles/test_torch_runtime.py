@@ -17,13 +17,7 @@ from plugins.module_utils.roles import torch_runtime
 from plugins.module_utils.torch import proof
 from tests.roles.fake import FakeMachine
 from tests.roles.torch_node import IMAGE, arguments
-from tests.roles.torch_wheels import Real, wheel
-
-
-@pytest.fixture
-def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Real:
-    monkeypatch.setattr(proof, "PROOF", str(tmp_path / "proof.json"))
-    return Real()
+from tests.roles.torch_wheels import Real, unpack, wheel
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +26,7 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("python")
     venv.create(directory, with_pip=False)
     wheel(directory, "2.13.0+cpu")
-    purelib = sysconfig.get_path("purelib", "venv", {"base": str(directory)})
-    with zipfile.ZipFile(next(directory.glob("*.whl"))) as archive:
-        archive.extractall(purelib)
+    unpack(next(directory.glob("*.whl")), directory)
     return directory / "bin" / "python3"
 
 
