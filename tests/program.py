@@ -9,6 +9,7 @@ import importlib
 import multiprocessing
 import os
 import pkgutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from contextlib import ExitStack
 from functools import cache
 from multiprocessing.context import ForkProcess
 from pathlib import Path
+
+import pexpect
 
 from rdmaprov import cli, contract
 from rdmaprov.inventory import load_site
@@ -52,6 +55,20 @@ def start(*words: object, cwd: Path, stdin: str = "", **environment: str) -> End
         text=True,
         timeout=TIMEOUT_S,
         check=False,
+    )
+
+
+def spawn(*words: object, cwd: Path, **environment: str) -> pexpect.spawn:
+    """Return the program on a terminal, as a process of its own."""
+    return pexpect.spawn(
+        ARGV[0],
+        [*ARGV[1:], *map(str, words)],
+        cwd=str(cwd),
+        encoding="utf-8",
+        timeout=120,
+        env={**os.environ, **environment},
+        # Whatever whoever started the tests had ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -5,9 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-import pexpect
 import pytest
-from tests.program import ARGV, call
+from tests.program import call, spawn
 from tests.unit.helpers.sites import GOOD, write
 
 SETTING = "kernel.randomize_va_space"
@@ -37,10 +36,6 @@ def site(tmp_path):
 
 
 DRIFTED = ("apply", "site", "--drifted", "--roles", "limits")
-
-
-def argv(*words):
-    return [*ARGV, *DRIFTED, *words]
 
 
 def drifted(site, *words):
@@ -80,8 +75,7 @@ def test_interrupt_while_nodes_are_probed_ends_the_run(site, tmp_path):
     hanging.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexec sleep 60\n")
     hanging.chmod(0o755)
     (site / "host_vars/n3.yml").write_text(f"---\nansible_python_interpreter: {hanging}\n")
-    words = argv("--limit", "n1:n3")
-    run = pexpect.spawn(words[0], words[1:], cwd=str(site.parent), encoding="utf-8", timeout=60)
+    run = spawn(*DRIFTED, "--limit", "n1:n3", cwd=site.parent)
     run.expect("probing 2 nodes")
     while not (tmp_path / "started").exists():
         assert run.isalive()
@@ -94,8 +88,7 @@ def test_interrupt_while_nodes_are_probed_ends_the_run(site, tmp_path):
 
 
 def test_plan_is_asked_about_the_drifted_node_only(site):
-    words = argv("--limit", "n1:n3")
-    asked = pexpect.spawn(words[0], words[1:], cwd=str(site.parent), encoding="utf-8", timeout=120)
+    asked = spawn(*DRIFTED, "--limit", "n1:n3", cwd=site.parent)
     asked.expect("Apply these changes")
     shown = asked.before
     asked.sendline("n")

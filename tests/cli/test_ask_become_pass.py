@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pexpect
 import pytest
+from tests.program import spawn
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import VERBS, cli
@@ -53,18 +54,9 @@ def place(tmp_path):
 
 def ask(place: Path, password: str, *words: str) -> tuple[int, str]:
     """Run a verb that asks for sudo's password; return its exit code and what it printed."""
-    asked = pexpect.spawn(
-        sys.executable,
-        ["-m", "rdmaprov", *words, "--ask-become-pass"],
-        cwd=str(place),
-        encoding="utf-8",
-        timeout=120,
-        env={
-            **os.environ,
-            "ANSIBLE_BECOME_ALLOW_SAME_USER": "1",  # this may be root
-            "PYTHONFAULTHANDLER": "1",
-        },
-    )
+    # This may be root.
+    environment = {"ANSIBLE_BECOME_ALLOW_SAME_USER": "1", "PYTHONFAULTHANDLER": "1"}
+    asked = spawn(*words, "--ask-become-pass", cwd=place, **environment)
     asked.expect("BECOME password: ")
     asked.sendline(password)
     try:

@@ -30,7 +30,7 @@ HOLD = "import sys; handle = open(sys.argv[1]); print('open', flush=True); sys.s
 class Node:
     """A node on this machine, and a site with it; the other node needs no change."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, nodes: str = HOSTS) -> None:
         self.directory = directory
         node = directory / "node"
         for name in ("run", "module/mlx5_core/parameters", "etc/modprobe.d", "bin"):
@@ -39,15 +39,23 @@ class Node:
             if Path("/etc", name).exists():
                 shutil.copy(Path("/etc", name), node / "etc")
         (node / "module/mlx5_core/initstate").write_text("live\n")
-        parameter = node / "module/mlx5_core/parameters/prof_sel"
-        parameter.write_text("2\n")
-        parameter.chmod(0o444)
-        modinfo = node / "bin/modinfo"
-        modinfo.write_text(f"#!/bin/sh\ncat {MODINFO}\n")
-        modinfo.chmod(0o755)
-        files = {"hosts.yml": hosts(directory, HOSTS, MOUNTS), "group_vars/nodes.yml": VARIABLES}
+        self.has("2")
+        self.program("modinfo", f"#!/bin/sh\ncat {MODINFO}\n")
+        files = {"hosts.yml": hosts(directory, nodes, MOUNTS), "group_vars/nodes.yml": VARIABLES}
         write(directory / "site", {**GOOD, **files})
         self.written = node / "etc/modprobe.d/rdmaprov.conf"
+
+    def has(self, profile: str) -> None:
+        """Have the driver run with another parameter, which is only read."""
+        parameter = self.directory / "node/module/mlx5_core/parameters/prof_sel"
+        parameter.unlink(missing_ok=True)
+        parameter.write_text(f"{profile}\n")
+        parameter.chmod(0o444)
+
+    def program(self, name: str, text: str) -> None:
+        path = self.directory / "node/bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
 
     def rdmaprov(self, verb: str, *words: str) -> tuple[int, str]:
         return rdmaprov(self.directory, verb, "site", "--roles", "mlx5", *words)

@@ -77,6 +77,7 @@ def test_problems_of_a_site_leave_standard_output_empty(site, verb):
     assert (done.returncode, done.stdout) == (ExitCode.INVALID_SITE, "")
     assert "fabric_mtu_bytes: 1500 is too small" in done.stderr
     assert "fabric_mtu_bytes: 1500 is too small" in run(site, verb, "site").stdout
+    assert not (site.parent / "runs").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pexpect
 import pytest
 from tests.cli.namespaced import needs_namespace, rdmaprov
 from tests.cli.test_busy import VARIABLES, Node
-from tests.program import ARGV
+from tests.program import spawn
 
 from rdmaprov.exit_codes import ExitCode
 
@@ -42,8 +42,7 @@ def edit_plan(node: Node, **changes: object) -> None:
 
 
 def asked(node: Node, *words: str) -> pexpect.spawn:
-    argv = [*ARGV, "apply", "site", "--roles", "mlx5", *words]
-    return pexpect.spawn(argv[0], argv[1:], cwd=str(node.directory), encoding="utf-8", timeout=120)
+    return spawn("apply", "site", "--roles", "mlx5", *words, cwd=node.directory)
 
 
 def test_plan_is_applied_as_it_was_kept(node: Node):
@@ -64,10 +63,7 @@ def test_plan_is_applied_as_it_was_kept(node: Node):
 
 def test_node_that_changed_since_is_refused_and_named(node: Node):
     kept(node)
-    parameter = node.directory / "node/module/mlx5_core/parameters/prof_sel"
-    parameter.chmod(0o644)
-    parameter.write_text("3\n")
-    parameter.chmod(0o444)
+    node.has("3")
     code, said = apply_plan(node)
     assert code == ExitCode.FAILED, said
     assert "n1: plan: changed since plan.json: mlx5: reboot (mlx5_core prof_sel is 2, " in said
@@ -77,9 +73,7 @@ def test_node_that_changed_since_is_refused_and_named(node: Node):
 
 def test_node_that_needs_nothing_by_now_is_no_failure(node: Node):
     kept(node)
-    (node.directory / "node/module/mlx5_core/parameters/prof_sel").chmod(0o644)
-    (node.directory / "node/module/mlx5_core/parameters/prof_sel").write_text("1\n")
-    (node.directory / "node/module/mlx5_core/parameters/prof_sel").chmod(0o444)
+    node.has("1")
     node.rdmaprov("apply")
     code, said = apply_plan(node)
     assert code == ExitCode.OK, said
@@ -139,10 +133,7 @@ def test_plan_has_no_secret(node: Node):
     """What the node has, where the site has the same text as a secret."""
     more = f"ansible_become_password: {SECRET}\n"
     (node.directory / "site/group_vars/nodes.yml").write_text(VARIABLES + more)
-    parameter = node.directory / "node/module/mlx5_core/parameters/prof_sel"
-    parameter.chmod(0o644)
-    parameter.write_text(f"{SECRET}\n")
-    parameter.chmod(0o444)
+    node.has(SECRET)
     plan = kept(node)
     assert SECRET not in json.dumps(plan)
     assert "********" in json.dumps(plan)
@@ -180,9 +171,7 @@ def test_node_that_changes_during_the_question_is_left_alone(node: Node):
     (node.directory / "node/etc/modprobe.d/of-somebody.conf").write_text(
         "options mlx5_core prof_sel=3\n"
     )
-    parameter = node.directory / "node/module/mlx5_core/parameters/prof_sel"
-    parameter.chmod(0o644)
-    parameter.write_text("3\n")
+    node.has("3")
     run.sendline("y")
     run.expect("the node changed since the plan was shown or kept")
     run.read()

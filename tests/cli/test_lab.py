@@ -143,6 +143,7 @@ def test_full_disk_is_refused_before_anything_is_made(lab, tmp_path, monkeypatch
     code, _, err = lab("up", "--accel", "tcg")
     assert code == ExitCode.FAILED
     assert f"{tmp_path / 'lab'} has 1 MiB free, and 4096 are needed" in err
+    assert "--dir DIRECTORY" in err
     assert not (tmp_path / "lab" / "lab.json").exists()
 
 

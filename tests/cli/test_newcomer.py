@@ -1,13 +1,11 @@
-"""Ten mistakes of somebody new: each is a line that says what is wrong, and one that helps.
+"""Mistakes of somebody new: each is a line that says what is wrong, and one that helps.
 
-Conditions are real where a test can make them: a PATH without QEMU, a file system that is full, a
-terminal on which Ctrl-C is pressed. A node without torch is in
-unit/acceptance/test_acceptance_preflight.py.
+A PATH without QEMU is in test_lab.py, a file system that is full in test_full_disk.py, a node
+without torch in unit/acceptance/test_acceptance_preflight.py.
 """
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +13,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from tests.program import ARGV, call
+from tests.program import call, spawn
 from tests.unit.helpers import sites
 from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.helpers.waiting import until
@@ -26,7 +24,6 @@ from rdmaprov.resources import data_dir
 ROOT = Path(__file__).parents[2]
 # What an interpreter of Debian 11 says of itself.
 OLD = "import sys; sys.version_info = (3, 9, 2, 'final', 0); "
-NAMESPACE = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 CLOSED = (
     "---\nnodes:\n  hosts:\n    n1: {unit: 1}\n    n2: {unit: 2}\n"
     "  vars: {ansible_host: 127.0.0.1, ansible_port: 1, ansible_ssh_timeout: 5}\n"
@@ -57,10 +54,6 @@ def two_lines(done):
     lines = done.stderr.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["error", "hint"], done.stderr
     return done.returncode, lines[0].removeprefix("error: "), lines[1].removeprefix("hint:  ")
-
-
-def rdmaprov(*words):
-    return [*ARGV, *words]
 
 
 def test_wrong_directory(tmp_path):
@@ -117,61 +110,6 @@ def test_old_python_makes_the_environment(tmp_path):
     assert not (tmp_path / "venv").exists()
 
 
-@pytest.fixture
-def programs(tmp_path):
-    """Provide a directory with what the lab runs; for a PATH. No program of it is ever run."""
-    directory = tmp_path / "bin"
-    directory.mkdir()
-    for name in ("qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen"):
-        (directory / name).symlink_to(shutil.which("true") or "/bin/true")
-    return directory
-
-
-def test_missing_qemu(programs, tmp_path):
-    for name in ("qemu-system-x86_64", "qemu-img"):
-        (programs / name).unlink()
-    words = ("lab", "--dir", tmp_path / "lab", "up")
-    code, error, hint = told(tmp_path, *words, PATH=str(programs))
-    assert code == ExitCode.USAGE
-    assert error == "the lab needs qemu-system-x86_64, qemu-img, not installed here"
-    assert hint.startswith("As root, run: apt-get install qemu-system-x86 qemu-utils")
-
-
-@pytest.fixture
-def full(tmp_path):
-    """Provide the words that run a command beside a small file system of its own, mounted there.
-
-    The mount is in a namespace that ends with the command.
-    """
-    place = tmp_path / "full"
-    place.mkdir()
-    mount = f'mount -t tmpfs -o size=64k none "{place}" && cd "{place}" && exec "$@"'
-    if subprocess.run([*NAMESPACE, "sh", "-c", mount, "sh", "true"], check=False).returncode:
-        pytest.skip("this machine lets no user mount a file system of his own")
-    return place, [*NAMESPACE, "sh", "-c", mount, "sh"]
-
-
-def test_no_disk_space_for_the_lab(full, programs, tmp_path):
-    place, mounted = full
-    words = rdmaprov("lab", "--dir", place, "--cache", tmp_path / "cache", "up", "--accel", "tcg")
-    path = f"{programs}:{os.environ['PATH']}"
-    code, error, hint = told_by([*mounted, *words], tmp_path, PATH=path)
-    assert (code, error) == (ExitCode.FAILED, f"{place} has 0 MiB free, and 4096 are needed")
-    assert "--dir DIRECTORY" in hint
-
-
-def test_no_disk_space_for_a_run(full, tmp_path):
-    """Room for the run's log, and for no results."""
-    sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": CLOSED})
-    _, mounted = full
-    fill = ["sh", "-c", 'dd if=/dev/zero of=filler bs=1k count=60 status=none && exec "$@"', "sh"]
-    code, error, hint = told_by([*mounted, *fill, *rdmaprov("plan", tmp_path / "site")], tmp_path)
-    assert code == ExitCode.UNKNOWN
-    assert error.startswith("cannot write runs/")
-    assert error.endswith(": No space left on device")
-    assert hint
-
-
 def test_misspelt_verb(tmp_path):
     code, error, hint = told(tmp_path, "aply", "inventory/lab")
     assert (code, error) == (ExitCode.USAGE, "No such command 'aply'. Did you mean 'apply'?")
@@ -194,7 +132,7 @@ def test_missing_key(tmp_path):
 
 
 def test_interrupt_at_a_question(tmp_path):
-    asked = _spawned(tmp_path, "init", "dc1", env={**os.environ, "NO_COLOR": "1"})
+    asked = spawn("init", "dc1", cwd=tmp_path, NO_COLOR="1")
     asked.expect("Fabric.*: ")  # up to where it waits for the answer
     # A signal just before Python reads its input, file 0, is seen behind the answer only.
     at = Path(f"/proc/{asked.pid}/syscall")
@@ -218,23 +156,10 @@ def test_interrupt_while_a_node_is_awaited(tmp_path, verb):
         sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": hosts})
         silent.settimeout(60)
         more = ["--ignore-validate"] if verb == "accept" else []
-        asked = _spawned(tmp_path, verb, "site", *more)
+        asked = spawn(verb, "site", *more, cwd=tmp_path)
         with silent.accept()[0]:  # so ssh runs, and waits for an answer
             asked.sendintr()
             asked.expect(pexpect.EOF, timeout=60)
     asked.close()
     assert asked.exitstatus == ExitCode.INTERRUPTED, asked.before
     assert "Traceback" not in asked.before
-
-
-def _spawned(directory, *words, env=None):
-    """Start the program on a terminal, whatever whoever started the tests had ignored."""
-    program, *arguments = rdmaprov(*words)
-    return pexpect.spawn(
-        program,
-        arguments,
-        cwd=str(directory),
-        env=env,
-        encoding="utf-8",
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )

@@ -10,10 +10,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pexpect
 import pytest
 from ansible.cli import CLI
 from ansible.parsing.dataloader import DataLoader
+from tests.program import spawn
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.passwords import password_pipe
@@ -155,14 +155,8 @@ def marked(mark: str) -> set[int]:
 def test_typed_passwords_are_in_no_file_and_no_process(place, silent):
     """Also after a SIGKILL, which leaves the temporary directory."""
     mark = f"TMPDIR={place}"
-    asked = pexpect.spawn(
-        sys.executable,
-        ["-m", "rdmaprov", "plan", "site", "--ask-vault-pass", "--ask-become-pass"],
-        cwd=str(place),
-        encoding="utf-8",
-        timeout=60,
-        env={**os.environ, "TMPDIR": str(place)},
-    )
+    words = ("plan", "site", "--ask-vault-pass", "--ask-become-pass")
+    asked = spawn(*words, cwd=place, TMPDIR=str(place))
     for prompt, password in (("Vault password: ", VAULT), ("BECOME password: ", BECOME)):
         asked.expect(prompt)
         asked.sendline(password)

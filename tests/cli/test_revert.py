@@ -7,24 +7,17 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
-from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
-from tests.program import ARGV
-from tests.unit.helpers.sites import GOOD, write
+from tests.cli import test_busy
+from tests.cli.namespaced import needs_namespace, rdmaprov
+from tests.cli.test_busy import VARIABLES
+from tests.program import spawn
+from tests.unit.helpers.sites import write
 
 from rdmaprov.exit_codes import ExitCode
 
 pytestmark = needs_namespace
 
-MODINFO = Path(__file__).parents[1] / "fixtures" / "modinfo" / "mlx5_core.txt"
-MOUNTS = {"run": "/run", "module": "/sys/module", "etc": "/etc", "bin": "/usr/local/sbin"}
-VARIABLES = """\
----
-mlx5_module_parameters: {mlx5_core: {prof_sel: 1}}
-mlx5_initramfs: never
-mlx5_reload: never
-"""
 ADMINS = b"# of the admin: caf\xe9\r\noptions mlx5_core prof_sel=2\n"
 ROLES = "mlx5,limits"
 SYSTEMCTL = '#!/bin/sh\necho "$@" >> /run/told\n'
@@ -32,28 +25,17 @@ FILE = "modprobe.d/rdmaprov.conf"
 LIMITS = "security/limits.d/99-rdmaprov-memlock.conf"
 
 
-class Node:
+class Node(test_busy.Node):
     """A node on this machine with files of an admin's, and a site with it."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        super().__init__(directory, "{n1: {unit: 1}}")
+        self.has("1")
+        self.program("systemctl", SYSTEMCTL)
         self.etc = directory / "node/etc"
-        for name in ("run", "module/mlx5_core/parameters", "etc/modprobe.d", "bin"):
-            (directory / "node" / name).mkdir(parents=True)
-        for name in ("passwd", "group", "ld.so.cache"):
-            if Path("/etc", name).exists():
-                shutil.copy(Path("/etc", name), self.etc)
-        (directory / "node/module/mlx5_core/initstate").write_text("live\n")
-        (directory / "node/module/mlx5_core/parameters/prof_sel").write_text("1\n")
-        (directory / "node/bin/modinfo").write_text(f"#!/bin/sh\ncat {MODINFO}\n")
-        (directory / "node/bin/modinfo").chmod(0o755)
-        (directory / "node/bin/systemctl").write_text(SYSTEMCTL)
-        (directory / "node/bin/systemctl").chmod(0o755)
         (self.etc / FILE).write_bytes(ADMINS)
         (self.etc / FILE).chmod(0o640)
         os.chown(self.etc / FILE, 7, 8)
-        files = {"hosts.yml": hosts(directory, "{n1: {unit: 1}}", MOUNTS)}
-        write(directory / "site", {**GOOD, **files, "group_vars/nodes.yml": VARIABLES})
 
     def apply(self) -> str:
         """Apply; return the name of the run."""
@@ -150,8 +132,7 @@ def test_what_was_cut_is_continued(node: Node):
 def test_terminal_is_asked_once_and_no_means_no(node: Node):
     run = node.apply()
     applied = node.tree()
-    argv = [*ARGV, "revert", "site", run]
-    asked = pexpect.spawn(argv[0], argv[1:], cwd=str(node.directory), encoding="utf-8", timeout=180)
+    asked = spawn("revert", "site", run, cwd=node.directory)
     asked.expect(rf"Take back {run} on 1 node\? \[y/N\]: ")
     assert "reboot required after revert" in asked.before
     asked.sendline("n")

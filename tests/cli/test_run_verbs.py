@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pexpect
 import pytest
 from tests.lab.handle import processes_with
 from tests.program import ARGV, call, start
@@ -44,15 +43,6 @@ def results(site):
 
 def everything(directory):
     return {path: path.read_text() for path in directory.rglob("*") if path.is_file()}
-
-
-def test_site_with_a_problem_is_not_touched(site):
-    write(site, {"group_vars/nodes.yml": "---\nfabric_mtu_bytes: 1500\n"})
-    checked = rdmaprov(site, "check", "site")
-    for verb in ("plan", "apply"):
-        done = rdmaprov(site, verb, "site")
-        assert (done.returncode, done.stdout) == (3, checked.stdout)
-    assert not (site.parent / "runs").exists()
 
 
 def test_nodes_that_cannot_be_reached_are_not_known(site):
@@ -158,36 +148,6 @@ def test_ansible_that_fails_by_itself_says_why(site):
     assert "no_such_strategy" in done.stderr
     assert done.stdout.endswith(f"report: runs/{runs(site)[-1].name}/report.html\n")
     assert {node["state"] for node in results(site)["nodes"].values()} == {"not_begun"}
-
-
-def test_password_that_was_asked_for_is_nowhere(site, tmp_path_factory):
-    argv_ = argv("plan", "site", "--ask-become-pass")
-    own = tmp_path_factory.mktemp("temporary")  # other tests' passwords are in the common one
-    asked = pexpect.spawn(
-        argv_[0],
-        argv_[1:],
-        cwd=str(site.parent),
-        env={**os.environ, "TMPDIR": str(own)},
-        encoding="utf-8",
-        timeout=60,
-    )
-    asked.expect("BECOME password: ")
-    asked.sendline("hunter22")
-    said = asked.read()
-    asked.close()
-    assert asked.exitstatus == 4
-    assert not any("hunter22" in text for text in (said, *everything(site.parent).values()))
-    assert not list(own.glob("rdmaprov-*/become"))
-
-
-def test_colour_is_left_out_when_that_is_wished(site):
-    argv_ = argv("plan", "site")
-    environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1"}
-    colours = []
-    for env in (environment, {**environment, "NO_COLOR": ""}):
-        seen = pexpect.run(" ".join(argv_), cwd=str(site.parent), env=env, encoding="utf-8")
-        colours.append("\x1b[31m" in seen or "\x1b[1;31m" in seen)
-    assert colours == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import pty
 import re
@@ -14,7 +13,7 @@ from unittest import mock
 
 import pytest
 from rich.console import Console
-from tests.program import call, ended, fork, start
+from tests.program import ended, fork, start
 from tests.unit.helpers import sites
 
 from rdmaprov import terminal
@@ -207,25 +206,3 @@ def test_thousand_nodes_that_fail_alike_are_not_a_thousand_lines(verbosity):
             )
     lines = len(out.getvalue().splitlines())
     assert lines == {Verbosity.QUIET: 0, Verbosity.NORMAL: 1, Verbosity.VERBOSE: 2000}[verbosity]
-
-
-def test_thousand_nodes_that_cannot_be_judged_are_one_line(tmp_path):
-    hosts = "".join(f"    gpu{number:04}: {{unit: {number}}}\n" for number in range(1, 301))
-    files = {**sites.GOOD, "hosts.yml": f"---\nnodes:\n  hosts:\n{hosts}"}
-    files["group_vars/all.yml"] = (
-        "---\nfabric_kind: roce\nfabric_link_gbps: 400\nfabric_rails:\n  - {netdev: ens1}\n"
-    )
-    sites.write(tmp_path / "site", files)
-    (tmp_path / "test_own.py").write_text(
-        'def test_mtu(node):\n    assert False, f"{node.name} ens1: running: MTU is 1500"\n'
-        'def test_name(node):\n    assert node.name != "gpu0007", "its name is wrong"\n'
-    )
-    done = call("validate", "site", "test_own.py", cwd=tmp_path)
-    assert done.returncode == ExitCode.FAILED
-    lines = done.stdout.splitlines()
-    assert "300 nodes: NODE ens1: running: MTU is 1500 [test_mtu]" in lines
-    assert "gpu0007: its name is wrong [test_name]" in lines
-    assert any(line.startswith("300 nodes: 300 failed;") for line in lines)
-    assert len(lines) < 30
-    (run,) = (tmp_path / "runs").glob("*-validate")
-    assert json.loads((run / "results.json").read_text())["counts"]["failed"] == 301
