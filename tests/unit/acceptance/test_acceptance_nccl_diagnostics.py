@@ -102,7 +102,7 @@ def networks(*names: str) -> bytes:
 def named(*logs: bytes) -> list[str]:
     ran = JobRun(job(len(logs)))
     ran.nodes = {name: NodeRun(logs=log) for name, log in zip(ran.job.nodes, logs, strict=True)}
-    return [each.node for each in ranks.odd_networks(ran)]
+    return [each.node for each in ranks.odd_networks(ran.nodes)]
 
 
 @pytest.mark.parametrize("odd", [("Socket",), ("IB", "Socket"), ("AWS",)])

@@ -178,7 +178,7 @@ class LiveRanks:
         self._session = None
         # Ranks that cannot connect all wait alike: only the logs say who takes another network.
         where = rail_map.site_map(self.site.nodes, self.site.facts)
-        found = list(odd_networks(run)) or blame.findings(run, where)
+        found = list(odd_networks(run.nodes)) or blame.findings(run, where)
         # What concerns the whole fleet takes out nobody: the others would go with it.
         named = {name for each in found if each.level != "fleet" for name in each.nodes}
         if named:
@@ -216,13 +216,13 @@ def _latencies(run: JobRun, task: Task, first: int) -> dict[int, float]:
     return found
 
 
-def odd_networks(ran: JobRun) -> Iterator[Finding]:
+def odd_networks(nodes: Mapping[str, NodeRun]) -> Iterator[Finding]:
     """Yield the nodes whose logs name a network that most others do not use.
 
-    These and the others wait for each other for ever. Nodes without a log are neither counted nor
-    accused; of two halves, nobody is.
+    NCCL chooses it for each node alone. Together, these and the others wait for each other for
+    ever. Nodes without a log are neither counted nor accused; of two halves, nobody is.
     """
-    seen = {name: used for name, node in ran.nodes.items() if (used := _networks(node))}
+    seen = {name: used for name, node in nodes.items() if (used := _networks(node))}
     count = Counter(seen.values())
     usual, many = max(count.items(), key=lambda each: each[1], default=(frozenset(), 0))
     if 2 * many <= len(seen):

@@ -28,6 +28,7 @@ OTHERS = ("all_gather", "reduce_scatter", "all_to_all")
 _FLEET_S = 180.0
 # Sizes of the other collectives: what they add shows at the largest.
 _OTHER_SIZES = 3
+_NCCL_ROUNDS = 3
 
 
 def default_sizes(backend: str, free_bytes: int) -> tuple[int, ...]:
@@ -54,9 +55,9 @@ def _fleet_tasks(job: GateJob, wanted: tuple[int, ...], pairs: bool) -> Iterator
     count, numbers = len(job.nodes), itertools.count()
     limit_s = _FLEET_S + 0.1 * job.world
     # As many rounds as a number of nodes has binary digits: each has several others to compare.
-    rounds = tuple(
-        itertools.islice(round_robin(range(count)), None if pairs else count.bit_length())
-    )
+    # With NCCL, the stage pairs has compared them before.
+    few = min(_NCCL_ROUNDS, count.bit_length()) if job.backend == "nccl" else count.bit_length()
+    rounds = tuple(itertools.islice(round_robin(range(count)), None if pairs else few))
     for plane in job.planes:
         everyone = (tuple(range(job.world)),)
         yield Task(next(numbers), "fleet", plane.name, everyone, sizes=wanted, limit_s=limit_s)

@@ -11,6 +11,7 @@ from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.at_fault import wrong_sums
 from rdmaprov.acceptance.evidence import measure
+from rdmaprov.acceptance.live.ranks import odd_networks
 from rdmaprov.acceptance.paths.ceilings import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.paths.perftests import open_path_tests
 from rdmaprov.acceptance.paths.survey import NodeSurvey, software_settings, survey_nodes
@@ -51,6 +52,8 @@ def run_host(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageR
     report.numbers += [StageNumber(f"{name} alone", rate, least) for name, rate in rates.items()]
     if site.backend == "nccl":  # ranks of gloo share the CPU with whatever else runs there
         report.findings += compare.slow_nodes(rates)
+        nodes = {name: node for ran in runs for name, node in ran.nodes.items()}
+        report.findings += odd_networks(nodes)
         bad = {name for each in report.findings for name in each.nodes}
         report.intra_node_gb_s = min((r for n, r in rates.items() if n not in bad), default=0.0)
     report.findings = folded(report.findings, len(site.nodes))

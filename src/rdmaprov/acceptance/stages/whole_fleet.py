@@ -21,12 +21,15 @@ from rdmaprov.acceptance.stages import rails_alone as stages_rails
 from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 PLANE = "without SHARP"
 # The largest alone is compared; the one below it tells whether it is an outlier. Our choice.
 _SIZES = 2
 _PORTS_AFTER = 2  # that of the run over the rails comes between
+# Each of them slows everybody who waits for the node: where it is proven, parts of the fleet would
+# be as slow with the node and as fast without it.
+_EXPLAINS = frozenset(("traffic.priority", "traffic.paused", "packets.lost", "packets.discarded"))
 
 
 def compare(
@@ -115,6 +118,13 @@ class WholeFleet:
         unnamed = [each for each in found if not each.nodes and each.level != "fleet"]
         explained = any(each.level in ("pair", "leaf", "fleet") for each in self.result.findings)
         if not unnamed or explained or not self.options.isolate or len(site.nodes) < 3:
+            return []
+        proven = [each for each in found if each.proven and each.kind in _EXPLAINS]
+        if names := tuple(dict.fromkeys(name for each in proven for name in each.nodes)):
+            self.result.notes.append(
+                f"no part of the fleet was tested alone: its counters prove why {some(names, 4)} "
+                "would slow all; a second fault shows in the next run"
+            )
             return []
         self.outputs.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
         with LiveRanks(site, self.runner, "isolation").opened() as live:
