@@ -22,6 +22,9 @@ false
 rounds, seconds
     Collectives that were measured one after the other, and the made-up fleet's own clock.
 
+A second table has the seconds of each stage, of healthy fleets and of the others, on the usual
+clock and on a harsh one (tests/madeup/clock.py): the same run, priced twice.
+
 Recall is the share of all trials with a fault that are `named`. Precision is the share of the
 nodes that proven findings name on which the fault is. `accepted` is of healthy fleets. Behind
 recall and accepted is the least that 95 % allow (Clopper and Pearson, 1934).
@@ -47,12 +50,13 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.madeup.clock import CLOCKS
 from tests.madeup.faults import FaultKind, kinds
 from tests.madeup.gpus import GPU_FAULTS
 from tests.madeup.shape import NOISE, usual_shape
-from tests.madeup.trials import HEALTHY, KeptTrials, Trial, least_share, measure, total
+from tests.madeup.trials import HEALTHY, KeptTrials, Trial, by_stage, least_share, measure, total
 
-from rdmaprov.acceptance.stage_report import USUAL
+from rdmaprov.acceptance.stage_report import TABLE, USUAL
 
 _HEALTHY = 100  # fleets, with --gpu
 
@@ -150,6 +154,24 @@ def print_scores(
         click.echo(json.dumps(whole))
     else:
         click.echo(f"\n{fleets}: {last_line(done)}")
+        click.echo(stage_table(done), nl=False)
+
+
+def stage_table(trials: Sequence[Trial]) -> str:
+    """Return the mean seconds of each stage; empty where no trial has them."""
+    good, bad = ([t for t in trials if t.kind.startswith(HEALTHY) is it] for it in (True, False))
+    parts = [by_stage(good), by_stage(bad)]
+    names = [name for name in (*TABLE, "end") if any(name in part for part in parts)]
+    none = [0.0] * len(CLOCKS)
+    rows = [[s for part in parts for s in part.get(name, none)] for name in names]
+    if not rows:
+        return ""
+    sums = [sum(column) for column in zip(*rows, strict=True)]
+    lines = ["", "| stage | healthy, usual | harsh | with a fault, usual | harsh |"]
+    lines.append("|---|---|---|---|---|")
+    for name, row in zip([*names, "sum"], [*rows, sums], strict=True):
+        lines.append(f"| {name} | " + " | ".join(f"{seconds:.0f}" for seconds in row) + " |")
+    return "\n".join(lines) + "\n"
 
 
 @click.command(help="Print how often the gate's diagnosis is right.")

@@ -17,6 +17,7 @@ from tests.madeup.site import site_nodes
 from rdmaprov.acceptance import gate
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import StageReport
+from rdmaprov.acceptance.stages import pairs
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ def accept(
 ) -> Acceptance:
     """Run the gate with NCCL on a made-up fleet.
 
+    perftest's time passes, and what it would show is left out: bench/paths.py has that alone.
+
     Args:
         shape: of the fleet.
         kind: what is broken.
@@ -59,6 +62,12 @@ def accept(
     """
     fleet = MadeUpFleet(shape, kind, seed, noise)
     runner = MadeUpRunner(fleet)
+    measure = pairs.measure_site_paths
+
+    def measure_site_paths(*given: Any) -> None:
+        fleet.pass_time(lambda clock: clock.perftest_s)
+        measure(*given)
+
     with tempfile.TemporaryDirectory() as place:
         kept = Path(place)
 
@@ -74,7 +83,12 @@ def accept(
             keep=keep,
             on_stage=on_stage,
             known=known or {},
+            on_report=lambda reports: fleet.end_stage(reports[-1].name),
         )
-        with mock.patch.object(gate, "Launcher", return_value=runner):
+        with (
+            mock.patch.object(gate, "Launcher", return_value=runner),
+            mock.patch.object(pairs, "measure_site_paths", measure_site_paths),
+        ):
             result = made.run()
+            fleet.end_stage("end")
     return Acceptance(fleet, result, runner.tasks, runner.sessions)

@@ -4,6 +4,7 @@ import random
 import time
 
 import numpy as np
+from tests.madeup.clock import CLOCKS, Cost
 from tests.madeup.condition import Condition
 from tests.madeup.counters import Counters
 from tests.madeup.faults import FaultKind, Truth
@@ -21,6 +22,10 @@ class MadeUpFleet:
         kind: what is broken; None for a healthy fleet.
         seed: of all chance in it; the same seed gives the same fleet and the same answers.
         noise: one standard deviation of a repeated measurement, as a share.
+
+    Attributes:
+        seconds: on its own clock, the usual one.
+        stages: seconds of each stage that ended, by each of CLOCKS.
     """
 
     def __init__(
@@ -32,13 +37,22 @@ class MadeUpFleet:
         self.condition = Condition(shape, picks.uniform(*EFFICIENCY))
         self.truths: tuple[Truth, ...] = kind.breaks(self.condition, picks) if kind else ()
         self.counters = Counters(self.condition, self.chance)
-        self.seconds = 0.0  # on its own clock
+        self.seconds = 0.0
+        self.stages: dict[str, list[float]] = {}
+        self._spent = [0.0 for _ in CLOCKS]
         self.tasks = 0
         self.number_of = {name: number for number, name in enumerate(shape.names)}
 
-    def pass_time(self, seconds: float) -> None:
-        self.seconds += seconds
-        self.counters.pass_time(seconds)
+    def pass_time(self, cost: float | Cost) -> None:
+        taken = [cost(clock) if callable(cost) else cost for clock in CLOCKS]
+        self._spent = [sum(both) for both in zip(self._spent, taken, strict=True)]
+        self.seconds += taken[0]
+        self.counters.pass_time(taken[0])
+
+    def end_stage(self, name: str) -> None:
+        """Take down what passed since the last stage."""
+        self.stages[name] = self._spent
+        self._spent = [0.0 for _ in CLOCKS]
 
     def lose_link(self, node: int, rail: int) -> None:
         self.condition.link_up[node, rail] = False

@@ -22,7 +22,7 @@ class MadeUpNodes:
 
     def run_all(self, commands: Mapping[str, Command]) -> dict[str, Answer | NodeError]:
         """Return what each node's program prints."""
-        self._fleet.pass_time(2.0)
+        self._fleet.pass_time(lambda clock: clock.question_s)
         return {name: self._answer(name, command) for name, command in commands.items()}
 
     def _answer(self, name: str, command: Command) -> Answer | NodeError:

@@ -5,17 +5,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from tests.madeup.clock import Cost, slowest
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.logs import JobLogs
 from tests.madeup.trouble import Trouble, find_trouble
 from tests.madeup.work import perform
 
+from rdmaprov.acceptance.agent.rank import KEPT_TASKS
 from rdmaprov.acceptance.ranks.plan import GateJob, Task
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
-# Importing torch and the rendezvous: what starting a session takes; our choice, above what the
-# lab's nodes need without a file server.
-_START_S, _START_RANK_S, _END_S = 15.0, 0.005, 3.0
+_NO_DATA = ("gpu", "gemm")  # without a communicator (agent/tasks.py)
 Event = Mapping[str, Any]
 
 
@@ -31,11 +31,12 @@ class MadeUpSession:
         self._fleet, self._say = fleet, say
         self._logs = [JobLogs(fleet, job) for job in jobs]
         self._done: list[int] = [0] * len(jobs)
-        fleet.pass_time(_START_S + _START_RANK_S * max((job.world for job in jobs), default=0))
-        for run in self.runs:
-            self._start(run)
+        self._used: list[dict[tuple[str, tuple[int, ...]], int]] = [{} for _ in jobs]
+        ranks = max((job.world for job in jobs), default=0)
+        fleet.pass_time(lambda clock: clock.start(ranks))
+        fleet.pass_time(slowest([self._start(run) for run in self.runs]))
 
-    def _start(self, run: JobRun) -> None:
+    def _start(self, run: JobRun) -> Cost:
         for name in run.job.nodes:
             run.nodes[name] = NodeRun(
                 directory="/run/rdmaprov-accept-0",
@@ -51,25 +52,27 @@ class MadeUpSession:
             self._take(run, {"event": "phase", "rank": rank, "phase": "import torch"})
             self._take(run, {"event": "hello", "rank": rank, "pid": 4000 + rank % 8, **own})
             self._take(run, {"event": "phase", "rank": rank, "phase": "rendezvous"})
-        self._fail(run, find_trouble(self._fleet, run.job, None, 0))
+        return self._fail(run, find_trouble(self._fleet, run.job, None, 0))
 
     def perform(self, tasks: Mapping[int, Task]) -> None:
         """Have jobs perform a task, side by side."""
+        costs: list[Cost] = []
         for index, task in tasks.items():
             run = self.runs[index]
             if run.has_failed:
                 continue
             run.tasks[task.number] = task
-            self._perform(index, run, task)
+            costs.append(self._perform(index, run, task))
+        self._fleet.pass_time(slowest(costs))
 
-    def _perform(self, index: int, run: JobRun, task: Task) -> None:
+    def _perform(self, index: int, run: JobRun, task: Task) -> Cost:
         trouble = find_trouble(self._fleet, run.job, task, self._done[index])
         if trouble is not None:
             self._logs[index].begin_task(task, trouble.what != "mixed")
             if trouble.waits:
                 self._finish_others(run, task, trouble.waits)
-            self._fail(run, trouble, self._logs[index])
-            return
+            return self._fail(run, trouble, self._logs[index])
+        ranks = self._connect(index, task)
         done = perform(self._fleet, run.job, task)
         if task.collective != "gpu":  # no communicator, so NCCL says nothing
             self._logs[index].add_task(task, done)
@@ -77,6 +80,22 @@ class MadeUpSession:
             self._take(run, event)
         outside = [g for g in task.groups if len({r // run.job.per_node for r in g}) > 1]
         self._done[index] += bool(outside)
+        is_all = task.collective == "all_to_all"
+        return lambda clock: clock.connect(ranks, all_to_all=is_all) + done.seconds
+
+    def _connect(self, index: int, task: Task) -> int:
+        """Return the ranks of the largest communicator that a task makes, as agent/rank.py does."""
+        used, most = self._used[index], 0
+        if task.collective in _NO_DATA:
+            return 0
+        for key in [key for key, last in used.items() if last + KEPT_TASKS < task.number]:
+            del used[key]
+        for ranks in task.groups:
+            if used.pop((task.plane, ranks), None) is None:
+                most = max(most, len(ranks))
+            if task.collective != "exchange":  # which drops its own
+                used[task.plane, ranks] = task.number
+        return most
 
     def _finish_others(self, run: JobRun, task: Task, hang: Sequence[int]) -> None:
         """Have the groups end in which nobody hangs."""
@@ -94,13 +113,13 @@ class MadeUpSession:
         run.take_event(event)
         self._say(event)
 
-    def _fail(self, run: JobRun, trouble: Trouble | None, logs: JobLogs | None = None) -> None:
-        if trouble is not None:
-            self._fleet.pass_time(trouble.apply(run, self._say, logs))
+    def _fail(self, run: JobRun, trouble: Trouble | None, logs: JobLogs | None = None) -> Cost:
+        seconds = trouble.apply(run, self._say, logs) if trouble is not None else 0.0
+        return lambda _clock: seconds
 
     def end(self) -> None:
         """End the ranks that still run, and hand over what they wrote."""
-        self._fleet.pass_time(_END_S)
+        self._fleet.pass_time(lambda clock: clock.end_s)
         for run, logs in zip(self.runs, self._logs, strict=True):
             failed = run.has_failed
             if not failed:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import mean
 
 from tests.madeup.accept import Acceptance, accept
+from tests.madeup.clock import CLOCKS
 from tests.madeup.faults import FaultKind, Truth
 from tests.madeup.shape import usual_shape
 
@@ -30,6 +32,7 @@ class Trial:
         false: those of them that the fault is not on.
         rounds: of collectives.
         seconds: on the fleet's clock.
+        stages: seconds of each stage, by each of clock.CLOCKS.
     """
 
     kind: str
@@ -40,6 +43,7 @@ class Trial:
     false: int
     rounds: int
     seconds: float
+    stages: dict[str, list[float]] = field(default_factory=dict)
 
 
 def judge(kind: str, done: Acceptance, whole_gate: bool = True) -> Trial:
@@ -58,7 +62,8 @@ def judge(kind: str, done: Acceptance, whole_gate: bool = True) -> Trial:
     seen = any(guilty & set(finding.nodes) for finding in result.findings)
     found = not accepted and (seen or whole or named)
     counts = len(accused), len(accused - guilty)
-    return Trial(kind, accepted, found, named, *counts, done.rounds, done.fleet.seconds)
+    clock = done.fleet.seconds, done.fleet.stages
+    return Trial(kind, accepted, found, named, *counts, done.rounds, *clock)
 
 
 def is_named(truths: Sequence[Truth], findings: Sequence[Finding], names: Sequence[str]) -> bool:
@@ -130,6 +135,13 @@ def total(trials: Sequence[Trial]) -> dict[str, float]:
         "precision": (accused - false) / accused if accused else 1.0,
     }
     return {**found, "accepted": sum(e.accepted for e in good) / len(good)} if good else found
+
+
+def by_stage(trials: Sequence[Trial]) -> dict[str, list[float]]:
+    """Return the mean seconds of each stage, by each clock; a stage that did not run took none."""
+    names = dict.fromkeys(name for each in trials for name in each.stages)
+    rows = {name: [each.stages.get(name, [0.0] * len(CLOCKS)) for each in trials] for name in names}
+    return {name: [mean(own) for own in zip(*all_, strict=True)] for name, all_ in rows.items()}
 
 
 def least_share(hits: int, count: int, level: float = 0.025) -> float:

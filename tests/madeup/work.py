@@ -24,8 +24,6 @@ _RANK_NOISE = 0.001  # ranks of one collective end together, but for their own c
 _PING_US, _SPINE_US = 9.0, 1.5
 # How long a link that flaps is away: training takes seconds at 400G; our choice.
 _FLAP_US = 3e6
-_CONNECT_S = 2.0  # for a communicator: nccl#1156 has 150 s at thousands of GPUs
-_CONNECT_RANK_S = 0.01
 _GPU_S = 34.0  # the stage gpu without torch's start, on an H200 (docs/one-gpu.md)
 
 
@@ -35,7 +33,7 @@ class WorkDone:
 
     Attributes:
         events: of all ranks, in order.
-        seconds: on the fleet's clock.
+        seconds: that it takes when its communicators are there.
         algorithms: by group.
         costs: by group, in the condition at its start.
         flows: between nodes; None if nothing left one.
@@ -56,8 +54,7 @@ def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
         done.events += [
             {"event": "finished", "rank": r, "task": task.number} for r in task.group_of
         ]
-        done.seconds = _GPU_S / len(fleet.shape.names)  # the jobs of nodes run side by side
-        fleet.pass_time(done.seconds)
+        done.seconds = _GPU_S
         return done
     teams = [fleet.team(job, ranks) for ranks in task.groups]
     wanted = [_algorithm_of(fleet, job, team) for team in teams]
@@ -71,7 +68,6 @@ def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
         work.do()
     everyone = range(job.world)
     done.events += [{"event": "finished", "rank": r, "task": task.number} for r in everyone]
-    fleet.pass_time(done.seconds)
     return done
 
 
@@ -98,8 +94,6 @@ class _Work:
         """Run the task; add its events, costs and flows to what is done."""
         done, task = self.done, self.task
         done.costs, done.flows, _ = self._costs()
-        most = max(team.ranks for team in self.teams)
-        done.seconds += _CONNECT_S + _CONNECT_RANK_S * most
         name = {"exchange": "pairs", "gemm": "training", "train": "training"}.get(
             task.collective, "sweep"
         )

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import cast
 import pytest
 from bench.diagnosis import main
 from click.testing import CliRunner
+from tests.madeup import clock
 from tests.madeup.accept import Acceptance, accept
 from tests.madeup.collectives import costs
 from tests.madeup.condition import Condition
@@ -24,6 +26,7 @@ from tests.madeup.shape import FleetShape, usual_shape
 from tests.madeup.site import site_nodes
 from tests.madeup.trials import judge, least_share, total
 
+from rdmaprov.acceptance.agent.rank import KEPT_TASKS
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
 from rdmaprov.acceptance.preflight.needs import reader_request
@@ -177,7 +180,9 @@ LEAF = (0, 1, 2, 3)
 
 
 def trial(truths, findings, verdict="refused"):
-    fleet = SimpleNamespace(shape=SimpleNamespace(names=NAMES), truths=truths, seconds=1.0)
+    fleet = SimpleNamespace(
+        shape=SimpleNamespace(names=NAMES), truths=truths, seconds=1.0, stages={}
+    )
     result = SimpleNamespace(verdict=verdict, findings=findings)
     return judge("kind", cast("Acceptance", SimpleNamespace(fleet=fleet, result=result, rounds=3)))
 
@@ -254,7 +259,7 @@ def test_a_run_that_was_cut_goes_on_after_the_trials_that_it_kept(tmp_path, monk
 
 
 def whole():
-    fleet = SimpleNamespace(shape=SimpleNamespace(names=NAMES), truths=(), seconds=1.0)
+    fleet = SimpleNamespace(shape=SimpleNamespace(names=NAMES), truths=(), seconds=1.0, stages={})
     result = SimpleNamespace(verdict="accepted", findings=[])
     return SimpleNamespace(fleet=fleet, result=result, rounds=3)
 
@@ -334,6 +339,53 @@ def test_nodes_answer_in_the_readers_shapes(name):
 
 def _same(check, _node):
     return check
+
+
+def seconds(*work, nodes=4, jobs=1):
+    """Return what tasks of whole fleets take, and jobs side by side that have them."""
+    fleet = MadeUpFleet(usual_shape(nodes), noise=0.0)
+    with MadeUpRunner(fleet).open([job(nodes)] * jobs) as session:
+        began = fleet.seconds
+        for task in work:
+            session.perform(dict.fromkeys(range(jobs), task))
+        return round(fleet.seconds - began, 6)
+
+
+SWEEP = Task(0, "fleet", "all rails", (tuple(range(32)),), sizes=(1 << 30,))
+
+
+def test_jobs_side_by_side_take_as_long_as_the_slowest():
+    assert seconds(SWEEP, jobs=4) == pytest.approx(seconds(SWEEP), abs=0.01)
+
+
+def test_a_communicator_is_made_once_and_again_after_it_was_given_up():
+    connect = clock.USUAL.connect(32)
+    alone = seconds(SWEEP)
+    assert seconds(SWEEP, replace(SWEEP, number=1)) == pytest.approx(2 * alone - connect, abs=0.01)
+    given_up = replace(SWEEP, number=KEPT_TASKS + 1)
+    assert seconds(SWEEP, given_up) == pytest.approx(2 * alone, abs=0.01)
+
+
+def test_stages_have_all_seconds_of_the_fleet_and_more_on_the_harsh_clock():
+    done = accept(usual_shape(4), seed=1).fleet
+    usual, harsh = (sum(both) for both in zip(*done.stages.values(), strict=True))
+    assert usual == pytest.approx(done.seconds)
+    perftest, questions = clock.USUAL.perftest_s, done.stages["preflight"]
+    assert done.stages["pairs"][0] > perftest
+    assert questions[0] == questions[1]
+    assert harsh > usual + 3 * (75 - 15)
+
+
+def test_what_counters_prove_is_not_searched_in_parts_of_the_fleet():
+    result = accept(usual_shape(16), FAULTS["wrong-priority"], 100).result
+    assert {each.kind for each in result.findings if each.nodes} >= {"traffic.priority"}
+    assert any("a second fault shows in the next run" in note for note in result.notes)
+
+
+def test_a_node_on_sockets_is_named_before_it_holds_up_others():
+    stages = accept(usual_shape(4), FAULTS["socket-fallback"], 100).result.stages
+    found = {stage.name: [each.kind for each in stage.findings] for stage in stages}
+    assert (found["host"], found["pairs"]) == (["nccl.network"], [])
 
 
 def test_a_seed_gives_the_same_events_again():
