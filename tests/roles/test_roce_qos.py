@@ -254,6 +254,15 @@ def test_forced_traffic_class(node: QosNode, force: bool, text: str, written: st
 
 # What a boot, a driver or an RDMA device sets again
 
+WAIT = "/etc/systemd/system/sys-subsystem-net-devices-ens1.device.d/rdmaprov-roce-qos.conf"
+
+
+def test_boot_waits_longer_for_a_rail_than_the_driver_for_its_firmware(node: QosNode):
+    run(node)
+    assert "[Unit]\nJobRunningTimeoutSec=300\n" in (node.read(WAIT) or "")
+    run(node, backend="keep")
+    assert not node.exists(WAIT)
+
 
 @pytest.mark.parametrize(
     "lost",
@@ -261,6 +270,7 @@ def test_forced_traffic_class(node: QosNode, force: bool, text: str, written: st
         DESCRIPTION,
         "/etc/systemd/system/rdmaprov-roce-qos@.service",
         "/etc/systemd/system/rdmaprov-roce-qos.service",
+        WAIT,
         install.RULES,
         install.PROGRAM + "/node/qos/port.py",
     ],

@@ -30,6 +30,11 @@ UNITS = "/etc/systemd/system"
 _BOOT = "multi-user.target"
 RULES = "/etc/udev/rules.d/99-rdmaprov-roce-qos.rules"
 HEADER = "# Written by rdmaprov (roce_qos); changes here are lost.\n"
+# systemd waits 90 s for a device at boot, and mlx5_core 120 s for its firmware. What starts jobs
+# comes after the wait, and does not need its end: a dead rail keeps no daemon away, nor does a
+# driver that is loaded again stop one, as Requires= would.
+# systemd.unit(5), JobRunningTimeoutSec=; mlx5_core/main.c, FW_PRE_INIT_TIMEOUT_MILI
+_WAIT = HEADER + "[Unit]\nJobRunningTimeoutSec=300\n"
 _PROPERTIES = "Id,ActiveState,UnitFileState,NeedDaemonReload"
 # The program is the last.
 MODULES = (
@@ -101,11 +106,14 @@ def plan_units(plan: Plan, netdevs: list[str], changed: bool) -> None:
         netdev: _unit_changes(plan.machine, netdev, known.get(unit_of(netdev), {}))
         for netdev in netdevs
     }
+    for netdev in netdevs:
+        changed |= plan.file(_wait_of(netdev), _WAIT)
     if changed or stale or any(wrong.values()):
         plan.then(["systemctl", "daemon-reload"])
         plan.then(["udevadm", "control", "--reload"])
     for netdev in stale:
         plan.absent(program.description_of(netdev))
+        plan.absent(_wait_of(netdev))
         plan.then(["systemctl", "disable", "--now", unit_of(netdev)])
     for netdev, changes in wrong.items():
         if changed or changes:
@@ -131,8 +139,15 @@ def _unit_changes(
 
 def _links(netdev: str) -> list[str]:
     """Return the directories with the unit's links: a boot's, and its device's."""
-    device = f"sys-subsystem-net-devices-{systemd.escape(netdev)}.device"
-    return [f"{UNITS}/{each}.wants" for each in (_BOOT, device)]
+    return [f"{UNITS}/{each}.wants" for each in (_BOOT, _device_of(netdev))]
+
+
+def _device_of(netdev: str) -> str:
+    return f"sys-subsystem-net-devices-{systemd.escape(netdev)}.device"
+
+
+def _wait_of(netdev: str) -> str:
+    return f"{UNITS}/{_device_of(netdev)}.d/rdmaprov-roce-qos.conf"
 
 
 def _plan_start(plan: Plan, unit: str, changes: list[Change]) -> None:
