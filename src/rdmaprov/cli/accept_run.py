@@ -106,8 +106,8 @@ def measure(
 def _idle(
     ready: session.Prepared, site: Path, options: Options, chosen: LaunchChoice
 ) -> AbstractContextManager[session.Prepared]:
-    """Provide the idle nodes alone; an allocation of Slurm's would not start in a reservation."""
-    if chosen.launcher == "slurm":
+    """Provide the idle nodes alone; a job of the launcher's would not start in a reservation."""
+    if chosen.is_job:
         return nullcontext(select_idle(ready))
     return hold_idle(ready, site, HOLD_S + options.soak_s)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from rdmaprov.acceptance.launchers.choice import choose
+from rdmaprov.acceptance.launchers.choice import LaunchChoice, choose
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.stage_report import parse_stages
 from rdmaprov.cli import accept_run, node_proofs, session
@@ -77,13 +77,12 @@ class Proofs:
         paths = node_proofs.validate_nodes(self._work.asked.site, ready, _PATHS)
         if not paths.is_ok:
             return paths
-        launcher = choose(ready.fleet.nodes, "", "").launcher
-        if launcher == "slurm":
-            self._work.tell("ranks are started over ssh: a drained node gets no Slurm job")
-            launcher = "ssh"
+        chosen = choose(ready.fleet.nodes, "", "")
+        if chosen.is_job:
+            self._work.tell("ranks are started over ssh: a drained node gets no job")
+            chosen = LaunchChoice("ssh")
         sizes, stages, soak = self._work.asked.sizes, parse_stages(""), parse_duration("")
         options = Options("auto", sizes, False, True, None, stages, soak, True)
-        chosen = choose(ready.fleet.nodes, launcher, "")
         site, limit = self._work.asked.site, ",".join(everyone)
         result, path = accept_run.run_gate(site, limit, ready, options, chosen)
         named = sorted({name for finding in result.findings for name in finding.nodes})

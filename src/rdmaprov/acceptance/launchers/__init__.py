@@ -5,3 +5,6 @@ that starts ranks, and the questions while they run.
 """
 
 LAUNCHERS = ("ssh", "slurm", "command")
+# Of them, those whose shells are steps of a scheduler's job: it has an image, and a drained or
+# reserved node gets none.
+IN_JOBS = ("slurm",)

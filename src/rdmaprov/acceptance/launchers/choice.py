@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rdmaprov.acceptance.launchers import IN_JOBS
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
 
@@ -24,6 +25,11 @@ class LaunchChoice:
     launcher: str
     job: str = ""
 
+    @property
+    def is_job(self) -> bool:
+        """Return whether nodes are reached by a job of their scheduler."""
+        return self.launcher in IN_JOBS
+
 
 def choose(nodes: Sequence[Node], launcher: str, job: str) -> LaunchChoice:
     """Return the launcher for some nodes.
@@ -43,7 +49,7 @@ def choose(nodes: Sequence[Node], launcher: str, job: str) -> LaunchChoice:
             "Pass --launcher, or select nodes of one of them with --limit",
         )
     chosen = launcher or wanted[0]
-    if job and chosen != "slurm":
+    if job and chosen not in IN_JOBS:
         raise UsageError(
             f"--slurm-job needs the launcher slurm, not {chosen}", "Add --launcher slurm"
         )
@@ -62,7 +68,7 @@ def with_launcher(node: Node, launcher: str) -> Node:
 
 def image_of(node: Node) -> str:
     """Return the image that ranks run in, empty for none that Slurm is asked for."""
-    return str(node.get(IMAGE) or "") if node.get(LAUNCHER) == "slurm" else ""
+    return str(node.get(IMAGE) or "") if node.get(LAUNCHER) in IN_JOBS else ""
 
 
 def python_of(node: Node) -> str:
