@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -54,6 +55,8 @@ Host *.hung
   Port {hung}
   ProxyJump bastion
 """
+# As sites.GOOD has them, for more nodes than a /24 has addresses.
+ADDRESS = ("{{ unit }}/24", "{{ unit // 250 }}.{{ unit % 250 + 1 }}/16")
 
 
 class Bastion(contextlib.ExitStack):
@@ -66,6 +69,8 @@ class Bastion(contextlib.ExitStack):
         dead: further nodes on which nobody listens.
         hung: further nodes that accept connections and say nothing.
         takes_all: whether the jump host drops no login.
+        scanned: whether strangers hold nine of the ten logins that it takes before it drops any,
+            so that two of ours at once are enough, however slow this machine is.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Bastion(contextlib.ExitStack):
         hung: int = 0,
         *,
         takes_all: bool = False,
+        scanned: bool = False,
         variables: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__()
@@ -88,6 +94,12 @@ class Bastion(contextlib.ExitStack):
         # One sshd stands for all nodes, so it takes as many logins as all of them would.
         node = self._sshd(keys, "node", "MaxStartups 2000\nMaxSessions 2000")
         jump = self._sshd(keys, "bastion", "MaxStartups 2000" if takes_all else "")
+        if scanned:
+            over = threading.Event()
+            strangers = threading.Thread(target=_knock, args=(jump, over))
+            strangers.start()
+            self.callback(strangers.join)
+            self.callback(over.set)
         self._start(
             [sys.executable, "-m", "tests.unit.helpers.slow_relay", str(delay_s), str(jump)],
             "relay",
@@ -107,7 +119,7 @@ class Bastion(contextlib.ExitStack):
         kinds = ["node"] * count + ["dead"] * dead + ["hung"] * hung
         self.bad = names[count:]
         hosts = {
-            name: {"unit": number % 250 + 1, "ansible_host": f"{name}.{kind}"}
+            name: {"unit": number, "ansible_host": f"{name}.{kind}"}
             for number, (name, kind) in enumerate(zip(names, kinds, strict=True))
         }
         shared = {
@@ -119,7 +131,8 @@ class Bastion(contextlib.ExitStack):
             **(variables or {}),
         }
         files = {**GOOD, "hosts.yml": json.dumps({"nodes": {"hosts": hosts, "vars": shared}})}
-        write(self.site, files)
+        rails = GOOD["group_vars/all.yml"].replace("198.18.", "10.").replace(*ADDRESS)
+        write(self.site, {**files, "group_vars/all.yml": rails})
 
     def _sshd(self, keys: Path, name: str, more: str) -> int:
         with socket.socket() as one:
@@ -140,5 +153,16 @@ class Bastion(contextlib.ExitStack):
 
     @property
     def drops(self) -> int:
-        """Return how many logins the jump host has dropped, by its log."""
-        return len(re.findall(r"drop connection #", (self.at / "bastion.log").read_text()))
+        """Return how many of our logins the jump host has dropped, by its log."""
+        own = r"drop connection #\d+ from \[127\.0\.0\.1\]"
+        return len(re.findall(own, (self.at / "bastion.log").read_text()))
+
+
+def _knock(port: int, over: threading.Event) -> None:
+    """Hold logins that never go on, from another address; anew before LoginGraceTime ends them."""
+    while not over.is_set():
+        with contextlib.ExitStack() as held:
+            for _ in range(9):
+                one = socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0))
+                held.enter_context(one)
+            over.wait(60)
