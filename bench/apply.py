@@ -2,6 +2,7 @@
 
     python bench/apply.py [NODES [NODES_OF_BASELINES]]     as root; 64 and 16 by default
     python bench/apply.py --drifted [NODES]                128 by default; baselines on 16 of them
+    python bench/apply.py --jump [NODES]                   plan behind one jump host; 512 by default
 
 Two baselines: stock (Ansible's defaults: 5 forks, facts, no pipelining) and tuned (50 forks,
 pipelining, ControlPersist, no facts). They run on fewer nodes and are scaled, as their time is
@@ -12,6 +13,10 @@ kernel settings and the locked memory of logins, which is 26 stock tasks.
 
 With --drifted: nothing to do, then one setting lost on one node. The nodes' sshd logs show that no
 other node was changed: one session each, that of the probe.
+
+With --jump: `plan` of the role hugepages over a path of 20 ms each way to one jump host with sshd's
+own MaxStartups, then behind one that drops no login. One sshd of this machine stands for all nodes
+(see tests/unit/helpers/bastion.py), so it takes as many logins as all of them would.
 """
 
 from __future__ import annotations
@@ -20,11 +25,15 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.processes import measure as measure_processes
+from tests.unit.helpers.bastion import Bastion
 from tests.unit.helpers.fleet import Fleet
 
 BIN = Path(sys.executable).parent
@@ -197,11 +206,33 @@ def check_changed(fleet: Fleet, wanted: list[str]) -> None:
         raise SystemExit(f"changed: {changed}, not verified by the probe: {rest}, wanted: {wanted}")
 
 
+def measure_jump(count: int) -> None:
+    """Measure `plan` of nodes behind one jump host; exit if a node is lost, or no login dropped."""
+    for takes_all in (False, True):
+        with tempfile.TemporaryDirectory(prefix="rdmaprov-jump-") as name:
+            at = Path(name)
+            with Bastion(at, count, takes_all=takes_all) as fleet:
+                argv = [str(BIN / "rdmaprov"), "plan", "site", "--roles", "hugepages"]
+                done = measure_processes(argv, at, {"HOME": str(at)}, 0)
+                drops = fleet.drops
+            (path,) = at.glob("runs/*/results.json")
+            nodes = json.loads(path.read_text())["nodes"].values()
+        states = Counter(node["state"] for node in nodes)
+        kind = "takes all" if takes_all else "sshd's default"
+        print(f"  {kind:14} {done.line()}  {drops} logins dropped, {dict(states)}", flush=True)
+        if states.total() != count or set(states) - {"pending", "unchanged"}:
+            raise SystemExit(f"exit code {done.code}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        if not (takes_all or drops):
+            raise SystemExit("the jump host dropped no login, so this run shows nothing")
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         raise SystemExit("bench/apply.py makes network namespaces: run it as root")
     if sys.argv[1:2] == ["--drifted"]:
         measure_drifted(int((sys.argv[2:] or ["128"])[0]))
+    elif sys.argv[1:2] == ["--jump"]:
+        measure_jump(int((sys.argv[2:] or ["512"])[0]))
     else:
         words = [int(word) for word in sys.argv[1:]] or [64, 16]
         measure(words[0], words[-1])
