@@ -31,6 +31,8 @@ class ActionModule(ActionBase):
         """Return the module's result."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._claim = NodeClaim(task_vars, self._task.check_mode)
+        if (early := self._claim.too_early()) is not None:
+            return {**result, **early}
         answer = self._ask(task_vars)
         changes: list[dict[str, str]] = []
         for _ in range(MOST_CONFIRMATIONS):

@@ -25,6 +25,8 @@ def ask(
 ) -> dict[str, Any]:
     """Return what a survey of these roles answered; failed if it has problems."""
     claim = NodeClaim(task_vars, action._task.check_mode)
+    if (early := claim.too_early()) is not None:
+        return early
     given = {**action._task.args, **given, **busy_arguments(action, task_vars)}
     while True:
         given["lock"] = claim.request()

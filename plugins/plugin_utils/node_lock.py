@@ -18,8 +18,9 @@ _RETRY_S = 2.0
 MOST_STEP_S = 4 * 3600 + 900.0
 # A poll costs a round trip, and comes after a third of the time so far: a step of a minute is
 # noticed within 20 s, and one of three hours is asked for about 50 times.
-_LEAST_POLL_S, _MOST_POLL_S = 5.0, 300.0
+LEAST_POLL_S, _MOST_POLL_S = 5.0, 300.0
 FACT = "rdmaprov_running"
+_AT_WORK = {"changed": False, "running": True}
 
 
 class NodeClaim:
@@ -77,18 +78,40 @@ class NodeClaim:
         now = self._clock()
         since = float(self._was.get("since", now))
         self._replace = held.holder.id if held is not None and held.holder else ""
-        self._was = {"run": self._holder.id, "role": role, "since": since}
-        self._was["replace"] = self._replace
         if now - since > MOST_STEP_S:
             hours = f"{(now - since) / 3600:.0f} hours"
             return {"failed": True, "msg": f"the node still says after {hours} that it is at work"}
-        poll_s = min(max((now - since) / 3, _LEAST_POLL_S), _MOST_POLL_S)
+        who = f"waits for what {held.holder} left running on the node" if held is not None else ""
+        return self.ask_later(role, {"since": since, "replace": self._replace}, _MOST_POLL_S, who)
+
+    def ask_later(
+        self, role: str, state: Mapping[str, Any], most_s: float, message: str = ""
+    ) -> dict[str, Any] | None:
+        """Return the task's result where a next round asks the node again; else wait, and None.
+
+        Args:
+            state: what that round is to know: `since` when the node is at work, and more.
+            most_s: after which it is asked at the latest.
+        """
+        now = self._clock()
+        poll_s = min(max((now - state["since"]) / 3, LEAST_POLL_S), most_s)
+        self._was = {**state, "run": self._holder.id, "role": role, "next": now + poll_s}
         if not self._has_rounds:
             self._pause(poll_s)
             return None
-        who = f"waits for what {held.holder} left running on the node" if held is not None else ""
-        facts = {FACT: {**self._was, "poll_s": poll_s}}
-        return {"changed": False, "running": True, "msg": who, "ansible_facts": facts}
+        return {**_AT_WORK, "msg": message, "ansible_facts": {FACT: self._was}}
+
+    def too_early(self) -> dict[str, Any] | None:
+        """Return the task's result if the round came for another node; None if this one's turn is.
+
+        So the slowest of many nodes is not asked as often as the quickest.
+        """
+        is_due = self._clock() + LEAST_POLL_S >= self._was.get("next", 0.0)
+        return None if is_due or not self._has_rounds else dict(_AT_WORK)
+
+    def state(self, role: str) -> dict[str, Any]:
+        """Return what `ask_later` left for this role; empty if it did not."""
+        return dict(self._was) if self._was.get("role") == role else {}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -115,6 +138,17 @@ class NodeClaim:
 
     def _is_over(self, holder: Holder) -> bool:
         return holder.id == self._holder.id or holder.has_ended()  # a cut connection's module
+
+
+def next_round(variables: Mapping[str, Any]) -> float:
+    """Return when the first of a batch's nodes at work is to be asked, as a worker's clock has it.
+
+    The variables of 1,000 nodes take seconds, which are part of the wait.
+    """
+    every, run = variables["hostvars"], variables["apply_lock"]["holder"]["id"]
+    hosts = variables["ansible_play_batch"]
+    facts = [(every.raw_get(host).get("ansible_facts") or {}).get(FACT) or {} for host in hosts]
+    return min((fact["next"] for fact in facts if fact.get("run") == run), default=0.0)
 
 
 def refusal(held: Held) -> str:

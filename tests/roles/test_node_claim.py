@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import types
 from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from plugins.plugin_utils.answers import Held, Odd, held_answer, role_answer
 from plugins.plugin_utils.holder import Holder, of_process
-from plugins.plugin_utils.node_lock import LAST_TASK_S, MOST_STEP_S, NodeClaim, refusal
+from plugins.plugin_utils.node_lock import LAST_TASK_S, MOST_STEP_S, NodeClaim, next_round, refusal
 
 THEIRS = Holder("b" * 32, "ana", "ctl2", 4711, "2026-01-01 00:00:00 UTC", "/runs/1", "boot ns", 9)
 
@@ -107,16 +108,35 @@ def test_apply_holds_no_fork_and_its_next_round_goes_on_where_the_last_one_was(c
     assert first is not None
     assert first["running"] is True
     fact = first["ansible_facts"]["rdmaprov_running"]
-    assert (fact["role"], fact["poll_s"], clock.now) == ("ofed", 5, 0)
+    assert (fact["role"], fact["next"], clock.now) == ("ofed", 5, 0)
     clock.now = 90
     again = NodeClaim({**variables, **first}, False, clock, clock.pause)
     assert again.facts == {"ansible_facts": {"rdmaprov_running": {}}}
     second = again.await_step("ofed", None)
     assert second is not None
-    assert second["ansible_facts"]["rdmaprov_running"]["poll_s"] == 30
+    assert second["ansible_facts"]["rdmaprov_running"]["next"] == 90 + 30
     # A cache of facts has those of another run.
     lock["holder"] = {**lock["holder"], "id": "d" * 32}
     assert not NodeClaim({**variables, **first}, False, clock, clock.pause).facts
+
+
+def test_round_comes_when_the_first_node_is_due_and_asks_no_other(clock: Clock):
+    lock: dict[str, Any] = {"holder": asdict(of_process(os.getpid(), "/runs/3")), "wait_s": 0}
+    run: dict[str, Any] = {"apply_lock": lock, "apply_rounds": True}
+    slow, quick = (
+        NodeClaim(run, False, clock, clock.pause).ask_later("reboot", {"since": since}, 300)
+        for since in (-300.0, -30.0)
+    )
+    other = {"ansible_facts": {"rdmaprov_running": {"run": "d" * 32, "next": 1.0}}}
+    known = {"n1": slow, "n2": quick, "n3": {}, "n4": other}
+    hosts = types.SimpleNamespace(raw_get=known.get)
+    clock.now = next_round({**run, "hostvars": hosts, "ansible_play_batch": list(known)})
+    assert clock.now == 10
+    claims = [NodeClaim({**run, **(facts or {})}, False, clock) for facts in (slow, quick, {})]
+    running = {"changed": False, "running": True}
+    assert [each.too_early() for each in claims] == [running, None, None]
+    clock.now = 100
+    assert claims[0].too_early() is None
 
 
 def test_step_that_an_ended_run_left_is_waited_for_and_its_lock_replaced(
