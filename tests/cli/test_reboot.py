@@ -89,6 +89,8 @@ class Fleet:
         (at / "running").write_text("running\n")
         (at / "node/boot_id").write_text(f"00000000-0000-4000-8000-{number:012}\n")
         binds = [f"mount --bind {own} {hidden}" for own, hidden in BINDS.items()]
+        if (real := Path("/usr/sbin/shutdown")).exists():
+            binds.append(f"mount --bind bin/shutdown {real}")  # whatever looks for it there
         programs = {
             "enter": ENTER.format(at=at, binds=" && ".join([f"mkdir -p {STATE}", *binds])),
             "proxy": PROXY.format(at=at, sshd=SSHD),
