@@ -120,6 +120,16 @@ def test_interrupt_ends_a_watch_without_a_time(place, capsys):
     assert "without a fault" in out
 
 
+def test_nobody_to_watch_is_no_time_that_was_watched(place, capsys, tmp_path):
+    place.silent.update(range(4))
+    code, out, _ = run(capsys)
+    assert code == ExitCode.UNKNOWN
+    assert out.count("4 nodes not watched: 4 unknown\n") == 1
+    (page,) = (tmp_path / "runs").glob("*/report.html")
+    assert "no time: no node was read" in page.read_text()
+    assert "0.0 s" not in out + page.read_text()
+
+
 @pytest.mark.usefixtures("place")
 def test_limit_watches_these_nodes(capsys):
     code, out, _ = run(capsys, "--for", "1s", "--limit", "n2,n3")

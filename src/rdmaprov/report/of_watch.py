@@ -128,7 +128,8 @@ def _row(name: str, number: int, rail: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "watched for", duration(data["watched_s"]) + (" (ended early)" * data["ended_early"])
+    length = duration(data["watched_s"]) if data["watched_s"] else "no time: no node was read"
+    yield "watched for", length + (" (ended early)" * data["ended_early"])
     yield "nodes with traffic", f"{data['busy_nodes']:,} of {len(data['nodes']):,}"
     shares = [node["cpu_share"] for node in data["nodes"].values() if node["cpu_share"] is not None]
     if shares:

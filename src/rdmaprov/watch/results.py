@@ -107,9 +107,11 @@ class WatchResult:
             ("ok", "without a fault"),
         )
         parts = [f"{states.count(state):,} {word}" for state, word in words if state in states]
+        said, total = ", ".join(parts), quantity(len(states), "node")
+        if not self.watched_s:
+            return f"{total} not watched: {said}"
         busy = f"{self.busy_nodes():,} had traffic"
-        total = quantity(len(states), "node")
-        return f"{total} watched for {duration(self.watched_s)}: {', '.join(parts)}; {busy}"
+        return f"{total} watched for {duration(self.watched_s)}: {said}; {busy}"
 
 
 def is_busy(node: NodeAccount) -> bool:
