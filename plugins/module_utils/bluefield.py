@@ -35,8 +35,8 @@ def require_host_owns(plan: Plan, netdevs: list[str]) -> None:
     if unknown:
         plan.warnings.append(
             f"BlueFields' modes are unknown ({', '.join(unknown)}): the kernel is locked down "
-            f"({pci.LOCKDOWN}), and no tool reaches a card. In DPU mode, QoS that the host sets is "
-            "undefined; look on the BlueField itself"
+            f"({pci.LOCKDOWN}), and no tool can access a card. In DPU mode, QoS that the host "
+            "sets is undefined; look on the BlueField itself"
         )
 
 

@@ -235,7 +235,7 @@ class Machine:
             with open(self.path(name), "w", encoding="ascii") as file:
                 file.write(value)
         except OSError as error:
-            raise NodeError(f"{name} does not take {value}: {error.strerror}") from error
+            raise NodeError(f"{name} rejects {value}: {error.strerror}") from error
 
     def remove(self, name: str) -> None:
         """Make sure that there is no such file."""

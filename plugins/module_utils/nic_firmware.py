@@ -112,7 +112,8 @@ def add(
     if is_locked_down(machine) and not can_query(machine, tool, next(iter(by_pci))):
         plan.warnings.append(
             f"firmware settings of {', '.join(by_pci)} are neither read nor set: the kernel is "
-            f"locked down ({LOCKDOWN}), and {tool} reaches no card. Set them with Secure Boot off"
+            f"locked down ({LOCKDOWN}), and {tool} cannot access a card. Set them with Secure "
+            "Boot off"
         )
         return
     for pci, rail in by_pci.items():
@@ -195,7 +196,7 @@ def _refuse_harm(
     count = str(wanted.get("NUM_OF_PF", function + 1))
     if not any(means(str(each), count) for each in range(function + 1, _MOST_FUNCTIONS + 1)):
         raise Refused(
-            f"{what}: NUM_OF_PF={count} takes its function away (.{function}); write "
+            f"{what}: NUM_OF_PF={count} removes its function (.{function}); write "
             f"{function + 1} or more"
         )
 

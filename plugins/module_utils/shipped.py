@@ -36,7 +36,7 @@ def command(machine: Machine, owner: str) -> str:
     """Return how a unit starts a role's program, as root, with a Python of the node's.
 
     That is the one that runs now if it is not the system's: on some systems that one is too old.
-    A Python that others than root can change would make them root at the next boot.
+    A Python that users other than root can change would make them root at the next boot.
 
     Raises:
         Refused: others can change the one that runs now, and the system's does not suffice.
@@ -55,14 +55,14 @@ def _python(machine: Machine) -> str:
     if not weak_spot(PYTHON) and _suffices(machine):
         return PYTHON
     raise Refused(
-        f"ansible_python_interpreter: others than root can change {weak}, so no unit of root's may "
-        f"start {mine}, and {PYTHON} is absent or too old; install a Python of the system's and "
-        "write its path"
+        f"ansible_python_interpreter: users other than root can change {weak}, so no unit that "
+        f"runs as root may start {mine}, and {PYTHON} is absent or too old; install the system's "
+        "Python and write its path"
     )
 
 
 def weak_spot(path: str) -> str:
-    """Return what others than root can change of what a path leads to; empty if nothing."""
+    """Return what users other than root can change of what a path leads to; empty if nothing."""
     try:
         for each in _steps(path):
             found = os.lstat(each)

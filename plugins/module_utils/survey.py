@@ -64,7 +64,7 @@ def survey(
             unknown += [name] if isinstance(error, Unsupported) else []
         else:
             not_cured[name] = _take_out(plan, tried.get(name, []))
-            problems += [f"{name}: a reboot did not cure this: {why}" for why in not_cured[name]]
+            problems += [f"{name}: still so after a reboot: {why}" for why in not_cured[name]]
             if plan.reboot and reboots:
                 plan.interrupt("reboot", "the node is away", "for several minutes")
             entry.update(_entry(plan))

@@ -101,7 +101,7 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
         raise Odd("has no boot_id")
     uptime = raw.get("uptime_s", 0.0)
     if not isinstance(uptime, (int, float)) or not 0 <= uptime < _MOST_UPTIME_S:
-        raise Odd("has an uptime_s that is none")
+        raise Odd("has an uptime_s that is not a number")
     return {
         "changed": False,
         **failed,

@@ -214,7 +214,7 @@ def test_a_directory_that_others_can_change_gets_no_file(fleet, monkeypatch, cap
         place.chmod(0o755)
     said = "".join(capfd.readouterr())
     assert (code, "gpu001: its certificate was not left there" in said) == (4, True)
-    assert f"others than root can change {place}" in said
+    assert f"users other than root can change {place}" in said
     assert "left on 1 node" in said
 
 

@@ -33,5 +33,5 @@ def test_limits_are_lifted_and_a_fault_is_repaired(lab, play):
 
 def test_value_that_the_kernel_refuses_is_in_no_file(lab, play):
     assert play.run({"limits_sysctl": {"vm.swappiness": 900}}).returncode != 0
-    assert "/proc/sys/vm/swappiness does not take 900: Invalid argument" in play.said
+    assert "/proc/sys/vm/swappiness rejects 900: Invalid argument" in play.said
     assert lab.call(NODE, "grep -rs 900 /etc/sysctl.d").stdout == ""

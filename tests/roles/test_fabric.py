@@ -304,7 +304,7 @@ def test_address_that_the_site_does_not_name_is_refused(node, ip, links, message
 def test_address_of_another_machine_is_refused(node: FakeMachine, ip: IpRoute):
     apply(node)
     ip.flags["fd00:1::1/64"] = ["dadfailed"]
-    with pytest.raises(Refused, match="ens2: another machine has fd00:1::1/64 too"):
+    with pytest.raises(Refused, match="ens2: another host has fd00:1::1/64 too"):
         apply(node)
 
 

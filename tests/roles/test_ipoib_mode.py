@@ -80,7 +80,7 @@ def test_kernel_that_does_not_take_it_says_why(node: FakeMachine, monkeypatch: p
     """EINVAL, as the inbox driver has it for enhanced ports, which shows no parameter."""
 
     def refuse(name: str, value: str) -> None:
-        raise NodeError(f"{name} does not take {value.strip()}: Invalid argument")
+        raise NodeError(f"{name} rejects {value.strip()}: Invalid argument")
 
     (step,) = planned(node, "connected").steps
     monkeypatch.setattr(node, "set", refuse)

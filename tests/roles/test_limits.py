@@ -97,7 +97,7 @@ def test_undone_settings_leave_no_file(node: Node):
     [
         ({"memlock": "8G"}, "'8G' is neither unlimited nor a number of KiB"),
         ({"memlock": "65536"}, "65536 KiB is too little"),
-        ({"memlock_users": ["* hard nofile 1\n"]}, "is no user"),
+        ({"memlock_users": ["* hard nofile 1\n"]}, "is neither a user"),
         ({"memlock_services": ["../x"]}, "is not the name of a service"),
         (
             {"sysctl": {"swappiness": 1}},
@@ -121,10 +121,10 @@ def test_wrong_value_is_refused_before_anything_is_written(node, given, message)
 
 def test_value_that_the_kernel_refuses_is_not_written_for_a_boot(node: Node):
     def refuse(name: str, value: str) -> None:
-        raise NodeError(f"{name} does not take {value}: Invalid argument")
+        raise NodeError(f"{name} rejects {value}: Invalid argument")
 
     node.set = refuse  # type: ignore[method-assign]
-    with pytest.raises(NodeError, match="swappiness does not take 900"):
+    with pytest.raises(NodeError, match="swappiness rejects 900"):
         converge(node, limits, arguments(sysctl={"vm.swappiness": 900}), check=False)
     assert not node.exists(SYSCTL)
 

@@ -71,7 +71,9 @@ def test_network_manager_that_was_stopped_is_named(node: FakeMachine):
     with_network_manager(node)
     del node.programs["nmcli -g GENERAL.STATE device show ens1"]
     node.programs["nmcli -g GENERAL.STATE"] = CommandFailed(["nmcli"], 8, "not running")
-    with pytest.raises(NotYet, match="NetworkManager is there and does not run: see journalctl"):
+    with pytest.raises(
+        NotYet, match="NetworkManager is installed and does not run: see journalctl"
+    ):
         Links(node, "auto").of("ens1")
 
 
@@ -99,7 +101,7 @@ def test_manager_that_does_not_answer_is_an_error(node: FakeMachine):
 def test_network_manager_gets_a_profile_of_ours(node: FakeMachine):
     with_network_manager(node)
     assert apply(node).interrupts == [
-        "ens1 NetworkManager: its addresses go and come back, for about 1 s"
+        "ens1 NetworkManager: its addresses are removed and added again, for about 1 s"
     ]
     path = "/etc/NetworkManager/system-connections/rdmaprov-ens1.nmconnection"
     text = node.read(path) or ""
@@ -159,7 +161,7 @@ def test_netplan_gets_a_file_of_ours(node: FakeMachine):
 
 def test_netplan_for_network_manager_is_refused(node: FakeMachine):
     with_netplan(node, "network:\n  renderer: NetworkManager\n")
-    with pytest.raises(Refused, match=r"50-cloud-init\.yaml has NetworkManager configure links"):
+    with pytest.raises(Refused, match=r"50-cloud-init\.yaml makes NetworkManager configure links"):
         apply(node)
     assert node.names("/etc/netplan") == ["50-cloud-init.yaml"]
     apply(node, wanted=Addressing("198.18.0.1/24"))

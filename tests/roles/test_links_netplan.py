@@ -101,7 +101,7 @@ def test_device_without_a_definition_of_its_own_is_refused(node, netdev, kind, w
 
 def test_files_that_netplan_does_not_take_are_refused_before_anything_is_written(node: FakeMachine):
     node.programs["netplan generate --root-dir"] = fails(CHANGES_TYPE)
-    with pytest.raises(Refused, match=r"take /etc/netplan/90-rdmaprov-ens1\.yaml:4:5: Error in"):
+    with pytest.raises(Refused, match=r"rejects /etc/netplan/90-rdmaprov-ens1\.yaml:4:5: Error in"):
         planned(node, "ens1")
     assert node.names("/etc/netplan") == ["50-cloud-init.yaml"]
 
@@ -109,7 +109,7 @@ def test_files_that_netplan_does_not_take_are_refused_before_anything_is_written
 def test_broken_file_of_an_admins_is_refused(node: FakeMachine):
     node.programs["netplan get"] = fails(BROKEN)
     with pytest.raises(
-        Refused, match=r"take /etc/netplan/50-cloud-init\.yaml:4:5: .*'adresses'\. N"
+        Refused, match=r"rejects /etc/netplan/50-cloud-init\.yaml:4:5: .*'adresses'\. N"
     ):
         planned(node, "ens1")
 
@@ -143,7 +143,7 @@ def test_files_are_taken_back_where_netplan_fails_on_the_node(node: FakeMachine)
     links.of("ens3").address(plan, rail, Addressing("198.18.0.9/24"))
     links.settle(plan)
     node.programs["netplan generate"] = CommandFailed(["netplan", "generate"], 1, "No space left")
-    with pytest.raises(NodeError, match=r"No space left\. rdmaprov's files of netplan are as they"):
+    with pytest.raises(NodeError, match=r"No space left\. rdmaprov's netplan files are unchanged"):
         do(plan)
     assert node.read(path) == before
 

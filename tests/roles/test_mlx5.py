@@ -269,7 +269,7 @@ def test_module_is_reloaded_where_that_is_allowed(node: FakeMachine):
     result = converge(node, mlx5, reloading(node), check=False)
     assert result["reboot"] == []
     (interrupts,) = result["interrupts"]
-    assert interrupts == ("mlx5_core reload: the devices of its driver go away, for 5 to 30 s")
+    assert interrupts == ("mlx5_core reload: the devices of its driver disappear, for 5 to 30 s")
     assert [line for line in node.ran if line.startswith("modprobe")] == [
         "modprobe -r mlx5_core",
         "modprobe mlx5_core",
@@ -285,8 +285,8 @@ def test_reload_that_takes_nvlsms_way_says_so(node: FakeMachine):
     node.put(f"{devices}/0000:05:00.0/vpd", "\x02\x00SMDL=SW_MNG")
     node.put(f"{devices}/0000:18:00.0/vpd", "\x02\x00ConnectX-7")
     assert converge(node, mlx5, reloading(node), check=True)["interrupts"][1] == (
-        "mlx5_core reload: NVLSM loses its way to the NVSwitches (0000:05:00.0), so CUDA may fail "
-        "(error 802), until you run: systemctl restart nvidia-fabricmanager"
+        "mlx5_core reload: NVLSM loses its connection to the NVSwitches (0000:05:00.0), so CUDA "
+        "may fail (error 802), until you run: systemctl restart nvidia-fabricmanager"
     )
     node.put(f"{devices}/0000:05:00.0/vpd", "ConnectX-7")
     assert len(converge(node, mlx5, reloading(node), check=True)["interrupts"]) == 1

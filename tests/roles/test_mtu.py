@@ -67,8 +67,8 @@ def test_rail_gets_its_mtu_now_and_at_boot(node: FakeMachine):
         },
     ]
     assert result["interrupts"] == [
-        "ens1 MTU: its queues are closed and opened again, for under 1 s",
-        "ens1 systemd-networkd: its addresses go and come back, for about 1 s",
+        "ens1 MTU: its queues are closed and reopened, for under 1 s",
+        "ens1 systemd-networkd: its addresses are removed and added again, for about 1 s",
     ]
     assert node.value("/sys/class/net/ens1/mtu") == "4200"
     assert "[Link]\nMTUBytes=4200\n" in (node.read(DROP_IN) or "")

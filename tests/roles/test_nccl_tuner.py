@@ -43,7 +43,7 @@ def test_vendor_s_plugin_is_merged_unless_the_site_names_one(node: FakeMachine):
     ("changed", "message"),
     [
         ({"tuner_plugin": "example", "version": "2.18", "ib_gid_index": 1}, "2.18 has no tuner"),
-        ({"tuner_plugin": "a b"}, "'a b' is no library's name"),
+        ({"tuner_plugin": "a b"}, "'a b' is not a library's name"),
         ({"environment": {"NCCL_TUNER_PLUGIN": "x"}}, "write nccl_tuner_plugin"),
     ],
 )

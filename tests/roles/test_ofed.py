@@ -322,7 +322,7 @@ def test_drivers_are_restarted_where_that_is_allowed(node: AptNode):
     result = run(node, restart="if-needed")
     assert result["reboot"] == []
     assert result["interrupts"][-1] == (
-        "openibd restart: all RDMA devices and their links go away, for 10 to 60 s"
+        "openibd restart: all RDMA devices and their links disappear, for 10 to 60 s"
     )
     assert node.said("/etc/init.d/openibd restart")
     assert not run(node, restart="if-needed")["changed"]

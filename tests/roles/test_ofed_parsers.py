@@ -48,7 +48,7 @@ def test_ofed_info_has_many_shapes(line: str, info: Info):
 
 @pytest.mark.parametrize("line", ["", "OFED", "MLNX_OFED_LINUX-:", "ofed_info: not found"])
 def test_what_is_no_version_is_an_error(line: str):
-    with pytest.raises(ValueError, match="is no version of an OFED"):
+    with pytest.raises(ValueError, match="is not a version of an OFED"):
         ofed_info.parse(line)
 
 

@@ -372,7 +372,7 @@ def test_keep_takes_our_drop_in_away_and_asks_nothing(machine, monkeypatch):
             r"is not-found: install the driver's package .*, or write keep",
         ),
         ({"LoadState": "masked"}, "is masked: .*unmask it"),
-        ({"UnitFileState": "masked-runtime"}, "it is masked-runtime, so no boot starts it"),
+        ({"UnitFileState": "masked-runtime"}, "it is masked-runtime, so it does not start at boot"),
         ({"command": "/bin/sh -c '$X'"}, "its ExecStart is not understood"),
     ],
 )

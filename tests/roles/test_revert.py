@@ -311,7 +311,7 @@ def test_management_path_is_not_interrupted(node: FakeMachine):
     assert "which is on the management path" in take_back(node, "fabric").reboot[0]
     assert not [line for line in systemd.ran if line.startswith("nmcli")]
     assert take_back(node, "mtu").interrupts == [
-        "ens1 NetworkManager: its addresses go and come back, for about 1 s"
+        "ens1 NetworkManager: its addresses are removed and added again, for about 1 s"
     ]
     assert "nmcli connection reload" in systemd.ran
 

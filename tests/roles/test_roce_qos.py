@@ -49,7 +49,7 @@ def test_factory_port_becomes_lossless_and_stays(node: QosNode, backend: str):
     assert node.value(CM + "default_roce_tos") == "106"
     assert node.units[UNIT] == {"ActiveState": "active", "UnitFileState": "enabled"}
     # Of all of these, only PFC takes the link down.
-    flap = "ens1 PFC: the link goes down and trains again, for 2 to 10 s"
+    flap = "ens1 PFC: the link goes down and comes up again, for 2 to 10 s"
     assert result["interrupts"] == [flap]
     again = run(node, backend=backend)
     assert (again["changed"], again["interrupts"]) == (False, [])

@@ -44,13 +44,13 @@ def test_python_of_a_user_s_is_replaced_by_the_system_s(machine: FakeMachine):
 
 def test_python_of_a_user_s_is_refused_if_the_system_s_is_too_old(machine, system):
     machine.programs["/usr/bin/python3 -I -c"] = CommandFailed(["/usr/bin/python3"], 1, "")
-    with pytest.raises(Refused, match=rf"others than root can change {system}, so no unit"):
+    with pytest.raises(Refused, match=rf"users other than root can change {system}, so no unit"):
         shipped.command(machine, "pcie")
 
 
 def test_python_of_a_user_s_is_refused_if_the_system_s_is_one_too(machine, monkeypatch):
     monkeypatch.setattr(shipped, "weak_spot", lambda path: path)
-    with pytest.raises(Refused, match=r"^ansible_python_interpreter: others than root"):
+    with pytest.raises(Refused, match=r"^ansible_python_interpreter: users other than root"):
         shipped.command(machine, "pcie")
 
 

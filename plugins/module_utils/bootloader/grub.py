@@ -159,6 +159,6 @@ def _fault(machine: Machine, owned: Owned, old: str, new: str) -> str:
     if wrong:
         return (
             f"{wrong[0]} does not get '{' '.join(owned.wanted)}'; does a later file of "
-            f"{DROP_INS} set GRUB_CMDLINE_LINUX_DEFAULT anew, without the old value?"
+            f"{DROP_INS} replace GRUB_CMDLINE_LINUX_DEFAULT and drop its value?"
         )
     return ""

@@ -133,7 +133,7 @@ def _require_known(
         for address in link.duplicate:
             if netdev in named:
                 raise Refused(
-                    f"{netdev}: another machine has {address} too (ip address: dadfailed). "
+                    f"{netdev}: another host has {address} too (ip address: dadfailed). "
                     "Correct fabric_rails of one of them"
                 )
 

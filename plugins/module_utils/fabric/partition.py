@@ -132,7 +132,7 @@ def _plan_mode(plan: Plan, rail: Rail, path: str, seen: str, mode: str) -> None:
 
     undo = [] if seen == "none" else [["sh", "-c", f"echo {seen} > {path}"]]
     plan.add(Change(RUNNING, rail.netdev, "IPoIB mode", seen, mode), do, undo=undo)
-    effect = "the kernel forgets its paths and sets its MTU again"
+    effect = "the kernel drops its paths and resets its MTU"
     plan.interrupt(f"{rail.netdev} IPoIB mode", effect, "for under 1 s")
 
 

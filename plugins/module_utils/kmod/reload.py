@@ -43,7 +43,7 @@ def obstacle(machine: Machine, module: str, along: Collection[str] = ()) -> str:
 def takes_nvlsm(plan: Plan, what: str) -> None:
     """Say where a reload of the NICs' driver takes NVLSM's way to the NVSwitches."""
     found = ", ".join(pci.nvswitch_bridges(plan.machine))
-    effect = f"NVLSM loses its way to the NVSwitches ({found}), so CUDA may fail (error 802)"
+    effect = f"NVLSM loses its connection to the NVSwitches ({found}), so CUDA may fail (error 802)"
     if found:
         plan.interrupt(what, effect, "until you run: systemctl restart nvidia-fabricmanager")
 

@@ -58,9 +58,9 @@ class Links:
         could = [name for name in running if self._one(name).could_have(netdev)]
         if not having and is_wicked(self.machine):
             raise Refused(
-                f"{netdev}: wicked configures this node's links, and rdmaprov writes no files of "
-                "wicked's. Have NetworkManager configure them (systemctl disable wicked, "
-                "systemctl enable NetworkManager), with the management path's address first"
+                f"{netdev}: wicked configures this node's links, and rdmaprov does not write "
+                "wicked's files. Have NetworkManager configure them, the management path first "
+                "(systemctl disable wicked, systemctl enable NetworkManager)"
             )
         if not having and not could:
             raise NotYet(
@@ -75,8 +75,8 @@ class Links:
         manager = self._used.get(NetworkManager.name)
         if isinstance(manager, NetworkManager) and manager.is_stopped:
             return (
-                "NetworkManager is there and does not run: see journalctl -u NetworkManager, then "
-                "systemctl start NetworkManager; or write fabric_link_manager"
+                "NetworkManager is installed and does not run: see journalctl -u NetworkManager, "
+                "then systemctl start NetworkManager; or write fabric_link_manager"
             )
         return "Write fabric_link_manager"
 

@@ -46,7 +46,7 @@ class Netplan(LinkManager):
     prefix = "90-rdmaprov-"
     suffix = ".yaml"
     mode = 0o600  # else it warns: a file may have secrets
-    reading_interrupts = "its addresses go and come back"
+    reading_interrupts = "its addresses are removed and added again"
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
@@ -229,7 +229,7 @@ class Netplan(LinkManager):
             why = error.output.replace(root, "")
             place = re.search(r"/\S+\.yaml:\d+:\d+: .*", why)  # `get` has it behind a traceback
             raise Refused(
-                f"netplan does not take {place[0] if place else why}. Nothing was changed. Correct "
+                f"netplan rejects {place[0] if place else why}. Nothing was changed. Correct "
                 "that file"
             ) from error
 
@@ -245,7 +245,7 @@ class Netplan(LinkManager):
                     self.machine.remove(path)
             with contextlib.suppress(NodeError, OSError):
                 self._install()
-            raise NodeError(f"{error}. rdmaprov's files of netplan are as they were") from error
+            raise NodeError(f"{error}. rdmaprov's netplan files are unchanged") from error
 
     def _install(self) -> None:
         """Write what differs, and no file else.
@@ -318,8 +318,8 @@ class Netplan(LinkManager):
             text = self.machine.read(f"{DIRECTORY}/{name}") or ""
             if name.endswith(".yaml") and re.search(r"(?m)^[^#]*renderer:\s*NetworkManager", text):
                 raise Refused(
-                    f"{DIRECTORY}/{name} has NetworkManager configure links, and netplan writes it "
-                    "no routing rules. Write fabric_link_manager: NetworkManager, or "
+                    f"{DIRECTORY}/{name} makes NetworkManager configure links, and netplan writes "
+                    "no routing rules for it. Write fabric_link_manager: NetworkManager, or "
                     "renderer: networkd there"
                 )
 

@@ -42,7 +42,7 @@ class Networkd(LinkManager):
     directory = DIRECTORY
     prefix = "20-rdmaprov-"
     suffix = ".network"
-    reading_interrupts = "its addresses go and come back"
+    reading_interrupts = "its addresses are removed and added again"
 
     @staticmethod
     def runs(machine: Machine) -> bool:

@@ -26,7 +26,7 @@ class NetworkManager(LinkManager):
     prefix = "rdmaprov-"
     suffix = ".nmconnection"
     mode = 0o600  # it ignores a profile that others may read
-    reading_interrupts = "its addresses go and come back"
+    reading_interrupts = "its addresses are removed and added again"
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)

@@ -77,7 +77,7 @@ def warnings(arguments: dict[str, Any], there: list[str]) -> list[str]:
     Args:
         arguments: those of the role, which may list names in ib_hca or in its rails.
     """
-    where, remedy = "nccl_ib_hca", "Remove nccl_ib_hca, as the rails' devices are found"
+    where, remedy = "nccl_ib_hca", "Remove nccl_ib_hca: the rails' devices are found"
     listed = arguments["ib_hca"]
     if not listed:
         where, remedy = "fabric_rails", "Write pci in place of rdma"

@@ -15,7 +15,7 @@ def plugin_fault(name: str) -> str:
     """Return why a name is none of a plugin; empty if it is one."""
     if len(name) <= _LONGEST_PLUGIN and _PLUGIN.fullmatch(name):
         return ""
-    return f"'{name[:80]}' is no library's name or path: write one, such as example"
+    return f"'{name[:80]}' is not a library's name or path: write one, such as example"
 
 
 # nccl.conf in enroot's containers, by its mounts.d or environ.d. Source:
@@ -48,5 +48,5 @@ def containers(plan: Plan, kind: str, values: dict[str, str]) -> None:
         lines = [f"{name}={value}" for name, value in values.items()]
         odd = next((line for line in lines if "${" in line), "")
         if odd:
-            raise Refused(f"nccl_enroot: environ does not carry {odd}: write mounts")
+            raise Refused(f"nccl_enroot: environ cannot pass {odd}: write mounts")
     plan.file(_FILES[kind], _HEADER + "".join(f"{line}\n" for line in lines))

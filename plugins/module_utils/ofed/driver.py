@@ -152,7 +152,9 @@ def running(plan: Plan, restart: str) -> None:
 
 def restarts(plan: Plan) -> None:
     """Say what a restart of the drivers interrupts."""
-    plan.interrupt("openibd restart", "all RDMA devices and their links go away", "for 10 to 60 s")
+    plan.interrupt(
+        "openibd restart", "all RDMA devices and their links disappear", "for 10 to 60 s"
+    )
     reload.takes_nvlsm(plan, "openibd restart")
 
 

@@ -39,7 +39,7 @@ def parse(text: str) -> Info:
     """
     found = _FORM.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"ofed_info -s says '{text.strip()}', which is no version of an OFED")
+        raise ValueError(f"ofed_info -s says '{text.strip()}', which is not a version of an OFED")
     old = int(found[2].split(".")[0]) < 23  # DOCA's first OFED was 23.04
     flavour = MLNX_OFED if found[1].lower().startswith("mlnx") or old else DOCA
     return Info(flavour, f"{found[2]}-{found[3]}")

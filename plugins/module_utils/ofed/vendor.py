@@ -48,7 +48,7 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
         if due:
             exchanges(plan)
             if manager.burns:
-                effect = f"{UPDATER} burns the firmware that it brings, in force after a reset"
+                effect = f"{UPDATER} burns its firmware, which takes effect after a reset"
                 plan.interrupt("firmware of all NICs", effect, "for several minutes each")
             if _lacks_dkms(manager, arguments):
                 plan.notes.append(f"DOCA {version} needs dkms, which is {manager.dkms_origin}'s")

@@ -295,7 +295,7 @@ def _check(arguments: dict[str, Any]) -> None:
     plain = arguments["repository_key_url"].startswith("http:")
     if plain and not arguments["repository_key_fingerprint"]:
         raise Refused(
-            "ofed_repository_key_url: a key over http can be anyone's; write "
+            "ofed_repository_key_url: a key over http can be forged; write "
             "https://..., or ofed_repository_key_fingerprint"
         )
 

@@ -27,7 +27,7 @@ class Work:
 
 def exchanges(plan: Plan) -> None:
     """Say what an exchange of drivers interrupts."""
-    effect = "programs that start meanwhile find no RDMA libraries, or others than the kernel's"
+    effect = "programs that start meanwhile may find no RDMA libraries, or ones of another version"
     plan.interrupt("RDMA drivers", effect, "for several minutes")
 
 

@@ -139,7 +139,7 @@ class Manager(ABC):
 def burning(why: str) -> Refused:
     """Return the refusal of an installation that would burn firmware."""
     return Refused(
-        f"{UPDATER} would come along, and its installation burns firmware on the node's NICs; "
+        f"{UPDATER} would be installed, too, and burns firmware on the node's NICs; "
         f"without it, the packages cannot be installed: {why}. Write ofed_firmware: update to have "
         "that, or an ofed_profile without it"
     )

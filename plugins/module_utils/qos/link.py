@@ -16,7 +16,7 @@ from .state import attempt
 
 # What a plan says of it. RDMA connections survive it if their retries last longer: NCCL's default,
 # 7 of 4 s (IB_TIMEOUT 20), does; the default of other programs may not.
-EFFECT = "the link goes down and trains again"
+EFFECT = "the link goes down and comes up again"
 LASTS = "for 2 to 10 s"
 # The event of a port that goes down comes some time after the command for it.
 _SETTLE_S = 2.0

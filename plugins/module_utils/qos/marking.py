@@ -103,7 +103,7 @@ def _plan_traffic_class(plan: Plan, rdma: str, wanted: Description) -> None:
     seen = _global(text)
     value = str(wanted.tos)
     plan.warnings += [
-        f"{rdma}: {path} has a rule for some packets, which beats what NCCL asks for: {line}"
+        f"{rdma}: {path} has a rule for some packets, which overrides what NCCL asks for: {line}"
         for line in text.splitlines()
         if not line.startswith(_PREFIX) and re.search(r"tclass=(?!" + value + r"\b)\d", line)
     ]

@@ -141,7 +141,7 @@ def logins(plan: Plan, users: list[str], memlock: Memlock) -> None:
         return
     for user in users:
         if not _DOMAIN.fullmatch(user):
-            raise Refused(f"limits_memlock_users: {user!r} is no user, no @group and not *")
+            raise Refused(f"limits_memlock_users: {user!r} is neither a user nor an @group nor *")
     _require_pam_limits(plan.machine)
     _refuse_later_lines(plan.machine, users, memlock)
     lines = [f"{user} {kind} memlock {memlock.pam}\n" for user in users for kind in _KINDS]

@@ -163,6 +163,6 @@ def _at_load(
         planned.add(each.module)
         plan.add(change, partial(reload.reload, machine, each.module) if first else with_the_first)
         plan.interrupt(
-            f"{each.module} reload", "the devices of its driver go away", "for 5 to 30 s"
+            f"{each.module} reload", "the devices of its driver disappear", "for 5 to 30 s"
         )
         reload.takes_nvlsm(plan, f"{each.module} reload")

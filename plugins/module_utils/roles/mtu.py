@@ -80,7 +80,7 @@ def _running(plan: Plan, rail: Rail, mtu_bytes: int, wanted_mode: str) -> None:
     plan.add(change, do, undo=[command(seen)])
     # Linux drivers/net/ethernet/mellanox/mlx5/core/en_main.c: mlx5e_change_mtu,
     # mlx5e_safe_switch_params.
-    effect = "its queues are closed and opened again"
+    effect = "its queues are closed and reopened"
     plan.interrupt(f"{rail.netdev} MTU", effect, "for under 1 s")
 
 

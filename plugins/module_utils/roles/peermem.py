@@ -83,7 +83,7 @@ def _at_boot(plan: Plan, unit: dict[str, str]) -> None:
         change = Change(CONFIGURED, UNIT, "unit", state, "enabled")
         plan.command(change, ["systemctl", "enable", UNIT])
     elif state not in ("enabled", "static"):
-        raise Refused(f"{UNIT}: it is {state or 'of no known state'}, so no boot starts it")
+        raise Refused(f"{UNIT}: it is {state or 'of no known state'}, so it does not start at boot")
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:

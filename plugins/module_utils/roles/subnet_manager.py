@@ -34,7 +34,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         return plan
     priority = FIRST_PRIORITY - hosts.index(arguments["node"])
     if priority < 0:
-        raise Refused(f"subnet_manager_hosts: at most {FIRST_PRIORITY + 1} hosts, one a priority")
+        raise Refused(
+            f"subnet_manager_hosts: at most {FIRST_PRIORITY + 1} hosts, one for each priority"
+        )
     told = settings.parse(arguments)
     if len(hosts) == 1:
         text = "is the only manager: while it is down, no node joins the subnet"

@@ -225,7 +225,7 @@ def _tuner(node: Node) -> Iterator[Violation]:
             ("nccl_version",),
         )
     if plugin and not is_library(plugin):
-        message = f"'{plugin}' is no library's name or path"
+        message = f"'{plugin}' is not a library's name or path"
         yield Violation("nccl_tuner_plugin", message, "write a name or a path, such as ofi")
 
 

@@ -110,7 +110,7 @@ def read_left(root="/"):
     except OSError as error:
         return None, "{}: {}".format(path, error.strerror)
     if own.st_uid not in (0, os.geteuid()) or own.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return None, "{}: others than root can change it".format(path)
+        return None, "{}: users other than root can change it".format(path)
     if len(data) > MOST_BYTES:
         return None, "{}: it is too large".format(path)
     try:

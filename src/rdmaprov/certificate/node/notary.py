@@ -116,7 +116,7 @@ def write(path, text, mode):
     os.makedirs(place, 0o755, exist_ok=True)
     own = os.stat(place)
     if own.st_uid != os.geteuid() or own.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise CannotDo("others than root can change {}".format(place))
+        raise CannotDo("users other than root can change {}".format(place))
     new = "{}.{}.new".format(path, os.getpid())
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
