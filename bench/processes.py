@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _EVERY_S = 0.5
-# A sample's processor time is at most one part in so many of the run's.
+# A sample's processor time is at most the run's, divided by this.
 _SHARE = 50
 _PR_SET_CHILD_SUBREAPER = 36
 _SSH = ("ssh", "sftp", "scp")

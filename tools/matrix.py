@@ -132,7 +132,7 @@ def _answer(program: str) -> str:
 
 
 def environment(pair: Pair, python: str) -> Path:
-    """Return the directory with a pair's environment, made anew where pyproject.toml wants another.
+    """Return the directory with a pair's environment, created again if pyproject.toml differs.
 
     Raises:
         subprocess.CalledProcessError: it cannot be made; pip has said why.

@@ -46,7 +46,7 @@ def test_cnps_ride_their_priority(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_other_dscps_ride_their_priority(host: Host, node: Node, rail: Rail) -> None:
-    """Every other DSCP gets the site's priority, and none the lossless one."""
+    """Every other DSCP gets the site's priority, and none the lossless priority."""
     for netdev, seen in _dscp(host, node, rail):
         special = {node.get("fabric_roce_dscp"), node.get("fabric_cnp_dscp")}
         wrong = {
@@ -110,7 +110,7 @@ def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_priorities_have_their_traffic_class(host: Host, node: Node, rail: Rail) -> None:
-    """Each priority is in its traffic class; the lossless one has a queue of its own."""
+    """Each priority is in its traffic class; the lossless priority has a queue of its own."""
     for netdev, seen in _dcb(host, node, rail):
         classes = numbers(node.get("roce_qos_priority_tc"))
         wanted = tuple(classes.get(priority, 0) for priority in range(8))

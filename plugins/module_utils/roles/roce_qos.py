@@ -18,7 +18,7 @@ from ..rails import find, require_netdevs
 SERVICE = "lldpad.service"
 SOCKET = "lldpad.socket"
 _PROPERTIES = "Id,LoadState,ActiveState,UnitFileState"
-# What the program at boot is not told.
+# What the program at boot does not get.
 _NOT_OF_A_PORT = (
     "kind",
     "rails",

@@ -103,13 +103,13 @@ def run(arguments: Sequence[str]) -> int:
         return _refuse(error.format_message(), _usage_hint(error), ExitCode.USAGE)
     except (click.Abort, KeyboardInterrupt) as error:
         if pipe.is_closed():
-            return ExitCode.FAILED  # whoever would read a complaint is gone, too
+            return ExitCode.FAILED  # whoever would read a message is gone, too
         if isinstance(error.__context__, EOFError):
             hint = f"Pass the answers as options; see: {PROGRAM} {arguments[0]} --help"
             return _refuse("no answer: standard input ended", hint, ExitCode.USAGE)
         return _refuse("interrupted", "Run the same command again to resume.", ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output is gone; so is whoever would read a complaint.
+        # The reader of our output is gone; so is whoever would read a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except OSError as error:

@@ -109,7 +109,7 @@ def _excess(
 
 
 def _discards(rail: RailTraffic, lossless: int | None, rare: int, during: str) -> Iterator[Finding]:
-    """Yield discards by priority; on the lossless one, where PFC prevents them, none is allowed."""
+    """Yield discards by priority; PFC prevents them on the lossless priority: none is allowed."""
     for name, count in rail.delta.items():
         if name.startswith("ethtool.rx_prio") and "discard" in name:
             is_lossless = lossless is None or name.startswith(f"ethtool.rx_prio{lossless}_")
