@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -13,6 +14,8 @@ import pytest
 from tests.lab.handle import processes_with
 from tests.program import ARGV, call, start
 from tests.unit.helpers.sites import GOOD, write
+
+from rdmaprov.acceptance.stage_report import STAGES
 
 HIDDEN = "127.0.0.1"
 CLOSED = "    ansible_port: 1\n    ansible_ssh_timeout: 5\n"
@@ -180,3 +183,20 @@ def test_interrupt_leaves_results_and_no_process(site, number):
     assert {node["state"] for node in results(site)["nodes"].values()} == {"not_begun"}
     assert processes_with(str(site.parent)) == []
     assert list(site.parent.glob("rdmaprov-*")) == []
+
+
+@pytest.mark.parametrize(
+    "words", [["accept", "--ignore-validate"], ["apply", "--yes"], ["replace", "n1"], ["tune"]]
+)
+def test_duration_is_said_before_the_start_if_earlier_runs_tell_it(site, words):
+    verb, *more = words
+    assert "expected to take" not in rdmaprov(site, verb, "site", *more).stdout
+    stages = [{"name": stage, "state": "passed", "seconds": 20.0} for stage in STAGES]
+    data = {"schema": 1, "exit_code": 0, "site": "site", "seconds": 200.0, "stages": stages}
+    for place, kept in enumerate(("accept", "apply", "tune", "validate")):
+        run = site.parent / f"runs/20261101-00000{place}-{kept}"
+        run.mkdir(parents=True)
+        nodes = {"n1": {}, "n2": {}}
+        (run / "results.json").write_text(json.dumps({**data, "verb": kept, "nodes": nodes}))
+    first, *_ = rdmaprov(site, verb, "site", *more).stdout.splitlines()
+    assert re.fullmatch(r"expected to take \d+ to \d+ min \(1 earlier run\)", first)
