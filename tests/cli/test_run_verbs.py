@@ -196,7 +196,7 @@ def test_duration_is_said_before_the_start_if_earlier_runs_tell_it(site, words):
     for place, kept in enumerate(("accept", "apply", "tune", "validate")):
         run = site.parent / f"runs/20261101-00000{place}-{kept}"
         run.mkdir(parents=True)
-        nodes = {"n1": {}, "n2": {}}
-        (run / "results.json").write_text(json.dumps({**data, "verb": kept, "nodes": nodes}))
+        of_nodes = {"verb": kept, "nodes": {"n1": {}, "n2": {}}}
+        (run / "results.json").write_text(json.dumps(data | of_nodes))
     first, *_ = rdmaprov(site, verb, "site", *more).stdout.splitlines()
     assert re.fullmatch(r"expected to take \d+ to \d+ min \(1 earlier run\)", first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 import subprocess
@@ -248,6 +249,10 @@ def place(tmp_path_factory):
     gate, suite = gate_runs.accepted(4, bad=False), runs.validated(4)
     for data, at in ((gate, "03-10T02:00"), (gate, "03-30T02:00"), (suite, "11-21T09:30")):
         fleet_runs.keep(made, data | {"started": f"2026-{at}+00:00"})
+    for hall, first in (("a/20261128-060011", 1), ("b/20261128-060154", 2)):
+        text = re.sub(r'"gpu(\d)"', rf'"gpu-{first}-0\1"', json.dumps(suite))
+        (made / f"hall-{hall}-validate").mkdir(parents=True)
+        (made / f"hall-{hall}-validate/results.json").write_text(text)
     logs = fleet_runs.keep(made, gate | {"started": "2026-11-21T12:36:40+00:00"}) / "logs"
     logs.mkdir()
     shutil.copy(ROOT / "tests/fixtures/nccl/roce-merged-ports.log", logs / "n1.nccl.0")
@@ -255,7 +260,13 @@ def place(tmp_path_factory):
 
 
 # By the verb of a command that needs no node, the exit codes with which it may end.
-CODES = {"check": (0, 3), "compare": (0, 1), "explain": (0, 1, 4), "history": (0, 1)}
+CODES = {
+    "check": (0, 3),
+    "compare": (0, 1),
+    "explain": (0, 1, 4),
+    "history": (0, 1),
+    "merge": (0, 1, 4),
+}
 CODES |= dict.fromkeys(("completion", "init", "lab", "report", "schedule", "schema"), (0,))
 
 
