@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,8 +17,12 @@ from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance import gate
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stage_report import StageReport
+from rdmaprov.acceptance.stage_report import USUAL, StageReport
 from rdmaprov.acceptance.stages import pairs
+from rdmaprov.cli.accept_run import document
+from rdmaprov.runs.directory import RunDirectory
+from rdmaprov.runs.envelope import Head
+from rdmaprov.runs.masks import Mask
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ def accept(
     *,
     on_stage: Callable[[str], None] = lambda _line: None,
     known: Mapping[str, StageReport] | None = None,
+    keep: Callable[[str, str], Path | None] | None = None,
     **options: Any,
 ) -> Acceptance:
     """Run the gate with NCCL on a made-up fleet.
@@ -58,6 +64,7 @@ def accept(
         noise: of its measurements.
         on_stage: is called with the gate's lines.
         known: stages of an interrupted run.
+        keep: writes a file of evidence; by default, it ends with the gate.
         options: the gate's.
     """
     fleet = MadeUpFleet(shape, kind, seed, noise)
@@ -71,7 +78,7 @@ def accept(
     with tempfile.TemporaryDirectory() as place:
         kept = Path(place)
 
-        def keep(name: str, text: str) -> Path:
+        def write(name: str, text: str) -> Path:
             path = kept / name.replace("/", "_")
             path.write_text(text)
             return path
@@ -80,7 +87,7 @@ def accept(
             nodes=site_nodes(shape),
             connection=MadeUpNodes(fleet),
             options=gate.Options(**options),
-            keep=keep,
+            keep=keep or write,
             on_stage=on_stage,
             known=known or {},
             on_report=lambda reports: fleet.end_stage(reports[-1].name),
@@ -92,3 +99,14 @@ def accept(
             result = made.run()
             fleet.end_stage("end")
     return Acceptance(fleet, result, runner.tasks, runner.sessions)
+
+
+def keep_run(
+    shape: FleetShape, kind: FaultKind | None = None, seed: int = 0, site: Path = Path("site")
+) -> tuple[str, Acceptance]:
+    """Return the name of the run that an acceptance of a made-up fleet leaves, and its result."""
+    with RunDirectory("accept", Mask(()), log="ranks.jsonl") as directory:
+        head = Head("accept", site, None, datetime.now(UTC))
+        done = accept(shape, kind, seed, keep=directory.keep_log, stages=USUAL)
+        directory.write_results(document(head, datetime.now(UTC), done.result))
+    return directory.path.name, done

@@ -74,6 +74,7 @@ class Condition:
     no_gdr: set[int] = field(default_factory=set)
     dying_links: dict[tuple[int, int], int] = field(default_factory=dict)  # port → after tasks
     gpus: dict[tuple[int, int], Any] = field(default_factory=dict)  # gpus.GpuState, where not good
+    moved: dict[tuple[int, int], str] = field(default_factory=dict)  # GUIDs of NICs, where swapped
     liars: dict[int, str] = field(default_factory=dict)  # `healthy`, or `blames`
 
     def __post_init__(self) -> None:

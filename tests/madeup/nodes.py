@@ -94,6 +94,38 @@ class MadeUpNodes:
             "port": 29500,
             "addresses": {MANAGEMENT: [management_address(node)], **addresses},
             "hostname": fleet.shape.names[node],
+            "identity": self._identity(node),
+        }
+
+    def _identity(self, node: int) -> dict[str, Any]:
+        shape, condition = self._fleet.shape, self._fleet.condition
+        machine = {"vendor": "Made-up", "product": "G8", "bios": "1.2", "uuid": f"uuid-{node}"}
+        return {
+            "machine": {**machine, "serial": f"CHS{node:04}", "board_serial": f"BRD{node:04}"},
+            "rails": [
+                {
+                    "netdev": f"rail{rail}",
+                    "rdma": f"mlx5_{rail}",
+                    "pci": f"0000:{0x80 + rail:02x}:00.0",
+                    "guid": condition.moved.get((node, rail), f"9803:9b03:{node:04x}:{rail:04x}"),
+                    "board": "MT_0000000838",
+                    "firmware": "28.43.1014",
+                }
+                for rail in range(shape.rails)
+            ],
+            "gpus": [
+                {
+                    "pci": f"0000:{0x10 + 8 * gpu:02x}:00.0",
+                    "model": "NVIDIA H100 80GB HBM3",
+                    "uuid": f"GPU-{node:08x}-{gpu:04x}",
+                    "vbios": "96.00.99.00.01",
+                    "firmware": "570.86.15",
+                }
+                for gpu in range(shape.gpus)
+                if condition.has_gpu[node, gpu]
+            ],
+            "versions": dict.fromkeys(("system", "amdgpu", "mlx5"), "")
+            | {"kernel": "6.8.0-64-generic", "nvidia": "570.86.15"},
         }
 
     def _answer_log(self, node: int, _asked: Mapping[str, Any]) -> dict[str, Any]:

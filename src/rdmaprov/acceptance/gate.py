@@ -1,5 +1,6 @@
 """The gate: stages from one node alone to the whole fleet, and what each shows to be at fault."""
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -32,6 +33,8 @@ from rdmaprov.runs.last_word import Word
 from rdmaprov.words import quantity
 
 __all__ = ["Gate", "Options"]
+# Each test of pairs and groups: who measured together, when, and what they reached.
+TESTS = "tests.jsonl"
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,10 @@ class Gate:
             result.notes += notes
         except KeyboardInterrupt:
             result.interrupted = True
+        if result.tests:
+            leaves = {node.name: str(node.get("fabric_leaf") or "") for node in self.nodes}
+            rows = [{"leaves": leaves}, *result.tests]
+            self.keep(TESTS, "".join(f"{json.dumps(row)}\n" for row in rows))
         return result
 
 
@@ -191,7 +198,7 @@ class StageRun:
     def _open_live(self, site: GateSite) -> LiveRanks:
         """Return the ranks that wait for tasks of pairs and groups."""
         if self.live is None:
-            self.live = LiveRanks(site, self.runner, "pairs")
+            self.live = LiveRanks(site, self.runner, "pairs", self.result.tests)
             self._live_stack.enter_context(self.live.opened())
         return self.live
 

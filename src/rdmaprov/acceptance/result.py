@@ -40,6 +40,7 @@ class GateResult:
         judgement: the floor's; None with gloo.
         used_sharp: whether the switches reduced, where the site wants that.
         over_rails: what a second run showed, without NVLink between nodes; None if there was none.
+        tests: what pairs and groups reached, a mapping for each, in the order of time.
         details: all that stages measured, by the key of results.json (`detail` of stages.TABLE).
     """
 
@@ -57,6 +58,7 @@ class GateResult:
     over_rails: "GateResult | None" = None
     interrupted: bool = False
     stages: list[StageReport] = field(default_factory=list)
+    tests: list[dict[str, Any]] = field(default_factory=list)
     details: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -157,11 +159,12 @@ class GateResult:
 
 
 def _system(identity: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the versions of a node's kernel and drivers, and of the firmware of each rail."""
+    """Return what a node is made of, its versions, and the firmware of each rail."""
     if not identity:
         return {}
     firmware = [each["firmware"] for each in identity["rails"]]
-    return {"versions": dict(identity["versions"]), "firmware": firmware}
+    parts = {key: identity[key] for key in ("machine", "rails", "gpus")}
+    return {"versions": dict(identity["versions"]), "firmware": firmware, "identity": parts}
 
 
 def _row(row: measure.SweepRow) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance.evidence.floor import FAR_BELOW
-from rdmaprov.acceptance.live.isolate import rail_of
-from rdmaprov.acceptance.live.ranks import Group, LiveRanks
+from rdmaprov.acceptance.live.ranks import Group, LiveRanks, rail_of
 from rdmaprov.isolation.model import FaultyPart
 
 # By the number of the GPU: its groups that are slow.

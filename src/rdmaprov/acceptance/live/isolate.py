@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rdmaprov.acceptance.live.ranks import Group, LiveRanks
+from rdmaprov.acceptance.live.ranks import Group, LiveRanks, rail_of
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.finding.finding import Finding
-from rdmaprov.inventory import Node
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good
 from rdmaprov.isolation.locate import FleetSearch, locate
 from rdmaprov.isolation.meetings import Pair, disjoint
@@ -122,15 +121,6 @@ def _with_rail(part: FaultyPart, rails: Mapping[str, int]) -> FaultyPart:
         return part
     why = f"{part.why}; only the GPUs next to this rail are slow"
     return replace(part, kind="rail", rail=rails[part.nodes[0]], why=why)
-
-
-def rail_of(node: Node, gpu: int, gpus: int) -> int | None:
-    """Return the rail next to a GPU, as the site says or as their numbers do; None: unknown."""
-    rails = node.compute_rails
-    by_site = [rail.index for rail in rails if gpu in rail.gpus]
-    if by_site:
-        return by_site[0] if len(by_site) == 1 else None
-    return rails[gpu * len(rails) // gpus].index if gpus % len(rails) == 0 else None
 
 
 def findings(parts: Sequence[FaultyPart]) -> list[Finding]:

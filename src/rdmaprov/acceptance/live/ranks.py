@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.evidence import measure
@@ -18,6 +19,7 @@ from rdmaprov.acceptance.ranks.nccl_logs import log_files
 from rdmaprov.acceptance.ranks.plan import GateJob, Task
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.finding.finding import Finding
+from rdmaprov.inventory import Node
 from rdmaprov.isolation.meetings import Pair
 from rdmaprov.words import quantity
 
@@ -26,6 +28,8 @@ Ranks = tuple[tuple[int, ...], ...]
 _Key = TypeVar("_Key")
 # Each of them costs the start of all ranks, minutes where many import torch.
 MOST_SESSIONS = 8
+# That are kept: of all pairs, 700 nodes have as many. Our choice.
+MOST_TESTS = 250_000
 # NCCL, src/init.cc: what a communicator uses; real lines are in tests/fixtures/nccl.
 _LINE = re.compile(r"NCCL INFO Using network (\w{1,40})")
 
@@ -40,6 +44,7 @@ class LiveRanks:
     Args:
         site: what is known of the nodes; each is in the session, if only to wait.
         stage: the name of the stage, as the ranks' events have it.
+        tests: all that groups reach is added here, a mapping for each group.
 
     Attributes:
         rates: what groups reached, in GB/s, by plane; of all rounds.
@@ -48,6 +53,7 @@ class LiveRanks:
     site: GateSite
     runner: JobRunner
     stage: str
+    tests: list[dict[str, Any]] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
     runs: list[JobRun] = field(default_factory=list)
@@ -149,7 +155,19 @@ class LiveRanks:
             found = {key: rate for key, rate in found.items() if key not in gone}
             if not is_explained:  # else the session ended before they could
                 found |= dict.fromkeys((key for key in ranks if key not in found), 0.0)
+        self._keep_tests(task, found, "us" if read is _latencies else "gb_s")
         return found
+
+    def _keep_tests(self, task: Task, found: Mapping[Any, float], unit: str) -> None:
+        """Keep what a task showed, for who asks later what a verdict rests on."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        nodes = {node.name: node for node in self.site.nodes}
+        for key, value in list(found.items())[: MOST_TESTS - len(self.tests)]:
+            group, gpu = key if isinstance(key[0], tuple) else (key, None)
+            rail = None if gpu is None else rail_of(nodes[group[0]], gpu, self.site.per_node)
+            of = {"time": at, "stage": self.stage, "plane": task.plane, "nodes": list(group)}
+            of["collective"] = task.collective
+            self.tests.append({**of, "gpu": gpu, "rail": rail, unit: round(value, 3)})
 
     def _has_lost(self, job: GateJob, ranks: Sequence[int]) -> bool:
         return any(job.node_of(rank) in self.lost for rank in ranks)
@@ -185,6 +203,15 @@ class LiveRanks:
             self.findings += [each for each in found if each not in self.findings]
             self.lost |= named
         return bool(named)
+
+
+def rail_of(node: Node, gpu: int, gpus: int) -> int | None:
+    """Return the rail next to a GPU, as the site says or as their numbers do; None: unknown."""
+    rails = node.compute_rails
+    by_site = [rail.index for rail in rails if gpu in rail.gpus]
+    if by_site:
+        return by_site[0] if len(by_site) == 1 else None
+    return rails[gpu * len(rails) // gpus].index if gpus % len(rails) == 0 else None
 
 
 def _ranks(job: GateJob, nodes: Group) -> tuple[int, ...]:

@@ -127,7 +127,7 @@ class WholeFleet:
             )
             return []
         self.outputs.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
-        with LiveRanks(site, self.runner, "isolation").opened() as live:
+        with LiveRanks(site, self.runner, "isolation", self.result.tests).opened() as live:
             named = stages_groups.run_isolation(live, site)
             if not named and any(each.kind == "bandwidth.collective" for each in unnamed):
                 named = isolate.findings(find_bad_paths(live))
