@@ -27,7 +27,17 @@ TASKS = {
     "Start": ("init", "discover", "check", "schema", "completion"),
     "Provision": ("plan", "apply", "revert"),
     "Verify": ("validate", "accept", "subnet", "certificate"),
-    "Operate": ("watch", "history", "compare", "merge", "report", "replace", "schedule", "tune"),
+    "Operate": (
+        "watch",
+        "history",
+        "compare",
+        "merge",
+        "report",
+        "dossier",
+        "replace",
+        "schedule",
+        "tune",
+    ),
     "Explain": ("explain", "record"),
     "Lab": ("lab",),
 }

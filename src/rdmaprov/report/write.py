@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdmaprov.problem import CONTROL, printable
 from rdmaprov.report import read
@@ -13,6 +13,9 @@ from rdmaprov.report.model import Tone, View, Waiver
 from rdmaprov.runs.files import write_whole
 from rdmaprov.runs.groups import label
 from rdmaprov.words import duration
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 NAME = "report.html"
 
@@ -91,15 +94,9 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it does not match the schema.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    data = _clean(data)
+    data = clean(data)
     view = import_module(f"{__package__}.{_VIEWS[data['verb']]}").view(data)
-    environment = Environment(
-        loader=PackageLoader("rdmaprov.report"), autoescape=True, undefined=StrictUndefined
-    )
-    environment.filters["thousands"] = lambda number: f"{number:,}"
-    return environment.get_template("page.html.j2").render(
+    return template("page.html.j2").render(
         head=data,
         view=view,
         again=f"rdmaprov report {run}".rstrip(),
@@ -122,13 +119,24 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
     )
 
 
-def _clean(value: Any) -> Any:  # noqa: ANN401 - JSON
+def template(name: str) -> "Template":
+    """Return a template of a page; all texts that are put into it are escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("rdmaprov.report"), autoescape=True, undefined=StrictUndefined
+    )
+    environment.filters["thousands"] = lambda number: f"{number:,}"
+    return environment.get_template(name)
+
+
+def clean(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Return results with what is invisible, or turns a text around, escaped."""
     if isinstance(value, str):
         return _INVISIBLE.sub(lambda found: ascii(found[0])[1:-1], value)
     if isinstance(value, Mapping):
-        return {_clean(key): _clean(each) for key, each in value.items()}
-    return [_clean(each) for each in value] if isinstance(value, list) else value
+        return {clean(key): clean(each) for key, each in value.items()}
+    return [clean(each) for each in value] if isinstance(value, list) else value
 
 
 def _facts(data: Mapping[str, Any], view: View) -> list[tuple[str, str]]:
