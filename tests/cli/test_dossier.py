@@ -162,6 +162,10 @@ def exchange(own: Document, _other: Document) -> None:
         row["when"] = {"before": "after", "after": "before"}.get(row["when"], "before")
 
 
+def other_alone(own: Document, _other: Document) -> None:
+    next(r for r in own["history"] if r["run"] == own["run"])["alone_gb_s"] = 1.0
+
+
 # Changes, signatures of others, old ones, and what an allowed key signed that no fleet said.
 FORGERIES: dict[str, Change] = {
     "another serial number": put("parts", "value", "CHS9999", place=2),
@@ -204,7 +208,7 @@ FORGERIES: dict[str, Change] = {
     "a run twice": edit(lambda own, _o: own["runs"].append(own["runs"][0]), again=True),
     "a value that no run read": put("parts", "run", "", again=True),
     "the time of another run": put("parts", "time", "2026-01-01T00:00:00+00:00", again=True),
-    "another rate of the node alone": put("history", "alone_gb_s", 1.0, again=True, place=1),
+    "another rate of the node alone": edit(other_alone, again=True),
     "excluded by a worse number": put("excluded", "value", 1.0, again=True),
     "tests of nodes that it lacks": edit(lambda own, _o: own["leaves"].clear(), again=True),
     "a key twice": data(lambda own: own.replace(b"{", b'{"schema": 1,', 1), again=True),
