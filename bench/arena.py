@@ -17,9 +17,9 @@ minutes     of the whole fleet, on the usual clock of tests/madeup/clock.py, wit
 
 What is first in a cell was fixed before the first run: of the strategies, those with the fewest
 false accusations; of these, those that name the most faults; of these, the fastest. A strategy is
-behind another one if it is worse in so many of the fleets in which the two differ that a fair coin
-does it in less than 5 % (sign test, two-sided); in minutes, if it takes 10 % more. Who is not
-behind the best one shares the place.
+behind another one if, in the fleets in which the two differ, it is worse more often than a fair
+coin would be in 95 % (sign test, two-sided); in minutes, if it takes 10 % more. Who is not behind
+the best one shares the place.
 
 A seed prints the same table again; with --kept, each trial is a line of a file, and one that is
 there is not run again. The processor's time goes to standard error.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from plugins.doc_fragments.options import given_to
 
 _KEYS = ("type", "elements", "required", "choices", "default", "no_log")
-_HEADER = '''"""The modules' argument specs. Written by `make generate`; changes here are lost."""
+_WIDTH = 160  # what ansible-test allows
+_HEADER = '''# ruff: noqa: E501
+# fmt: off
+"""The modules' argument specs. Written by `make generate`; changes here are lost."""
 
 from __future__ import annotations
 
@@ -38,17 +40,27 @@ def text(roles: Iterable[str]) -> str:
     first, *others = [module[_RAILS][1] for module in modules.values() if _RAILS in module]
     if any(other != first for other in others):
         raise ValueError(f"the modules' arguments {_RAILS} differ")
-    shared = _code(first)
-    code = f"{_Name()}: dict[str, Any] = {shared!r}\n\n"
-    code += f"ARGUMENTS: dict[str, dict[str, Any]] = {table!r}\n"
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "format", "--stdin-filename", "plugins/x.py", "-"],
-        input=_HEADER + code,
-        capture_output=True,
-        text=True,
-        check=True,
+    lines = _wrapped(f"{_Name()}: dict[str, Any] = ", _code(first), "")
+    lines += ["", "ARGUMENTS: dict[str, dict[str, Any]] = {"]
+    for role, own in table.items():
+        lines.append(f"    {role!r}: {{")
+        for name, spec in own.items():
+            lines += _wrapped(f"        {name!r}: ", spec, ",")
+        lines.append("    },")
+    return _HEADER + "\n".join([*lines, "}", ""])
+
+
+def _wrapped(start: str, spec: object, end: str) -> list[str]:
+    """Return an argument on one line, or on as few as there must be."""
+    indent = " " * (len(start) - len(start.lstrip()) + 4)
+    return textwrap.wrap(
+        f"{start.lstrip()}{spec!r}{end}",
+        _WIDTH,
+        initial_indent=start[: len(start) - len(start.lstrip())],
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    return done.stdout
 
 
 class _Name:

@@ -191,7 +191,7 @@ def test_the_limit_of_all_nodes_is_that_of_its_parts_each_connected_once():
     wanted += sum(task.limit_s + 5 * limits.step for task in (sweep, *others))
     wanted += len(rounds) * (limits.connect + 2 * limits.step)
     assert made.limit_s() == pytest.approx(wanted)
-    assert "time limit 1 h 59 min" in stages_fleet.fleet_line(made, made.limit_s())
+    assert "time limit 1 h 51 min" in stages_fleet.fleet_line(made, made.limit_s())
 
 
 def test_a_slow_but_healthy_sweep_ends_within_the_limit():

@@ -15,11 +15,12 @@ with Path(__file__).with_name("old_words.csv").open(newline="") as opened:
 # Words to avoid of the glossary that also have a meaning of their own; others must not be written.
 ORDINARY = re.split(
     ", ",
-    "accused, admin, ask, attestation, bad, box, card, come, described, description, done, due, "
-    "exception, free, good, here, hosts, hunt, ignored, in effect, interface, keeper, live, look, "
-    "lost, machine, maximum, meet, minimum, most, partial, peer, persistent, phase, plane, proof, "
-    "rejected, remove, said, search, server, sign, signer, silent, speed, told, trouble, "
-    "utilization, wanted, watchdog, way, what to do, written, wrong, ToR",
+    "accused, admin, ask, attestation, bad, bastion, box, card, come, described, description, "
+    "done, due, exception, free, good, here, hosts, hunt, ignored, in effect, interface, "
+    "keeper, live, look, lost, machine, maximum, meet, minimum, most, partial, peer, "
+    "persistent, phase, plane, proof, rejected, remove, said, search, server, sign, signer, "
+    "silent, speed, told, trouble, utilization, wanted, watchdog, way, what to do, written, "
+    "wrong, ToR",
 )
 ROW = re.compile(r"^\| (.+?) \| .+ \| (.+?) \|$", re.MULTILINE)
 OLD |= {

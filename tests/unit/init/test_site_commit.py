@@ -69,7 +69,12 @@ def test_versions_of_a_node_are_in_the_results_if_it_said_them():
     ran = healthy()
     names = ran.job.nodes
     versions = {"kernel": "6.8.0-45", "nvidia": "570.86.15"}
-    identity = {"versions": versions, "rails": [{"firmware": "28.43.1014"}, {"firmware": ""}]}
+    identity = {
+        "versions": versions,
+        "machine": {},
+        "gpus": [],
+        "rails": [{"firmware": "28.43.1014"}, {"firmware": ""}],
+    }
     facts: dict[str, dict[str, object]] = {name: {"torch": {"torch": "2.7.0"}} for name in names}
     facts[names[0]]["identity"] = identity
     nodes = GateResult(names, "gloo", facts=facts, ran=ran).nodes_as_data()
