@@ -50,11 +50,11 @@ from tests.madeup.watched import Fault, Fleet, MadeUpLink, MadeUpWatch, Place
 from tests.madeup.watching import SHAPE, Watching, is_pair_right, is_right
 
 from rdmaprov.inventory import load_site
-from rdmaprov.probe.connection import Command, Connection, open_connection
+from rdmaprov.probe.connection import Command, Connection, LocalLink, open_connection
 from rdmaprov.probe.fleet import fleet_targets
 from rdmaprov.probe.script import node_script
 from rdmaprov.probe.target import Target
-from rdmaprov.watch.collect import PROGRAM, Collector, CounterLink, connect_to
+from rdmaprov.watch.collect import PROGRAM, Collector, Connector, CounterLink
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
@@ -211,7 +211,8 @@ def _connect(pipes: dict[str, tuple[int, int]], source: bytes) -> Any:  # noqa: 
             poll=lambda: 0,
             wait=lambda _limit=0: 0,
         )
-        connection = Connection(Target(name, "", (), "", 10), "MARK", cast(Any, process))
+        link = LocalLink(cast(Any, process))
+        connection = Connection(Target(name, "", (), "", 10), "MARK", link)
         await connection.start(source)
         return connection
 
@@ -236,12 +237,12 @@ def measure_ssh(count: int, seconds: int) -> None:
         own = {**variables, **kind, "ansible_python_interpreter": sys.executable}
         (site / "hosts.yml").write_text(json.dumps({"nodes": {"hosts": hosts, "vars": own}}))
         fleet = load_site(site)
-        reach = connect_to(fleet_targets(fleet))
+        reach = Connector(fleet_targets(fleet))
         processes: list[int] = []
 
         async def connect(name: str) -> CounterLink:
             link = cast(Connection, await reach(name))
-            processes.append(link._process.pid)
+            processes.append(cast(LocalLink, link._link)._process.pid)
             return link
 
         seen: list[tuple[float, float]] = []

@@ -1,7 +1,9 @@
 """Verbs on nodes behind a jump host with sshd's own MaxStartups, over a path of 20 ms each way."""
 
+import json
 import os
 import re
+from typing import Any
 
 import pytest
 from tests.program import start
@@ -51,6 +53,41 @@ def test_nodes_that_are_dead_or_hang_are_named_and_no_other(tmp_path):
     with Bastion(tmp_path, 16, dead=3, hung=2, variables={"ansible_ssh_timeout": 20}) as bastion:
         said = said_by(bastion, "validate")
     assert "16 passed, 5 unreachable (n[017-021])" in said, said
+
+
+TIMES = {"started", "ended", "seconds", "began", "duration_s", "run", "uptime_s"}
+
+
+def without_times(value):
+    if isinstance(value, dict):
+        return {name: without_times(one) for name, one in value.items() if name not in TIMES}
+    return [without_times(one) for one in value] if isinstance(value, list) else value
+
+
+def logins(at):
+    """Return how many logins the nodes and the jump host have seen."""
+    logs = [(at / f"{name}.log").read_text() for name in ("node", "bastion")]
+    return [log.count("Accepted publickey") for log in logs]
+
+
+def test_verbs_find_by_a_relay_what_they_find_from_here(tmp_path):
+    with Bastion(tmp_path, 3) as bastion:
+        found: dict[str, list[Any]] = {"discover": [], "validate": []}
+        for relay in ("", "bastion"):
+            (bastion.site / "group_vars/nodes.yml").write_text(f"fabric_relay: '{relay}'\n")
+            before = logins(tmp_path)
+            found["discover"].append(start("discover", "site", cwd=tmp_path).stdout)
+            said = start("validate", "site", "--json", "-", "-q", cwd=tmp_path).stdout
+            found["validate"].append(without_times(json.loads(said)))
+        after = logins(tmp_path)
+        noted = start("check", "site", cwd=tmp_path)
+    assert (noted.returncode, noted.stdout) == (ExitCode.OK, "")
+    assert "plan, apply and revert reach 3 nodes from here" in noted.stderr
+    assert [now - then for now, then in zip(after, before, strict=True)] == [6, 2]  # by the relay
+    for one in found.values():
+        assert one[0] == one[1]
+    assert found["validate"][0]["nodes"]
+    assert "host_vars/n003.yml" in found["discover"][0]
 
 
 # The first one is the quick one: pytest -k discover-3

@@ -44,7 +44,7 @@ def place(tmp_path, monkeypatch):
 
     monkeypatch.setattr(collect, "EVERY_S", 0.01)
     monkeypatch.setattr(watch_run, "Collector", Collector)
-    monkeypatch.setattr(watch_run, "connect_to", lambda _targets: connect)
+    monkeypatch.setattr(watch_run, "Connector", lambda _targets: connect)
     return watch
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rdmaprov.certificate.ssh_signature import KEY
 from rdmaprov.inventory import Fleet
-from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.errors import NodeUnreachable
+from rdmaprov.probe.fleet import FleetTargets
 from rdmaprov.probe.target import Target
 
 _LIMIT_S = 30
@@ -32,11 +32,11 @@ def host_keys(fleet: Fleet, launcher: str, password: str) -> HostKeys:
     def keys_of(names: Sequence[str]) -> Mapping[str, list[str] | str]:
         if launcher != "ssh":
             return dict.fromkeys(names, f"the launcher {launcher} verifies no host key")
-        targets = Targets(password)
+        targets = FleetTargets(fleet, password)
         found: dict[str, Target | str] = {}
         for name in names:  # one after the other: Ansible renders their variables
             try:
-                found[name] = targets.of(name, fleet.variables(name))
+                found[name] = targets.of(name)
             except NodeUnreachable as error:
                 found[name] = error.message
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
@@ -60,6 +60,8 @@ def known_keys(target: Target) -> list[str]:
     """
     if not target.address:
         raise NoHostKey("it is reached without ssh")
+    if target.relay is not None:
+        raise NoHostKey(f"its relay {target.relay.name} verifies it")
     settings = _settings(target)
     name = _name(settings)
     files = f"{settings.get('userknownhostsfile', '')} {settings.get('globalknownhostsfile', '')}"

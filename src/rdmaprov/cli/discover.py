@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rdmaprov.cli.passwords import Passwords
     from rdmaprov.discover import reach
     from rdmaprov.inventory import Fleet
-    from rdmaprov.probe.target import Target
     from rdmaprov.runs.masks import Mask
 
 
@@ -108,7 +107,6 @@ def _read(
     from rdmaprov.cli.passwords import provide_passwords
     from rdmaprov.inventory import load_site
     from rdmaprov.inventory.errors import no_nodes
-    from rdmaprov.probe.fleet import find_target
     from rdmaprov.runs.masks import Mask
 
     with provide_passwords(passwords) as given:
@@ -117,27 +115,30 @@ def _read(
         if not fleet.nodes:
             raise no_nodes(site)
         mask = Mask([*fleet.secrets(), *given.secrets])
-        names = [node.name for node in fleet.nodes]
-        return fleet, _collect(site, names, given, mask, find_target(fleet))
+        return fleet, _collect(site, fleet, given, mask)
 
 
-def _collect(
-    site: Path,
-    nodes: Collection[str],
-    given: Passwords,
-    mask: Mask,
-    find: Callable[[str], Target | None],
-) -> reach.NodeFacts:
+def _collect(site: Path, fleet: Fleet, given: Passwords, mask: Mask) -> reach.NodeFacts:
     """Return the nodes' answers, without secrets in what failed."""
     from rdmaprov.discover import reach
+    from rdmaprov.probe.fleet import RELAY, find_target, fleet_targets
 
-    with meter("discover", len(nodes)) as moving:
+    relayed = tuple(node for node in fleet.nodes if node.get(RELAY))
+    nodes = [node.name for node in fleet.nodes if not node.get(RELAY)]
+    answers = reach.NodeFacts({}, {})
+    with meter("discover", len(fleet.nodes)) as moving:
 
         def hear(said: str, bad: bool) -> None:
             moving.advance(bad=bad)
             if verbosity() is Verbosity.VERBOSE:
                 click.echo("\n".join(map(printable, mask.text(said).splitlines())), err=True)
 
-        answers = reach.read_nodes(site, nodes, given.arguments, hear, find)
+        if relayed:
+            targets = fleet_targets(dataclasses.replace(fleet, nodes=relayed), given.become)
+            answers = reach.read_by_relay(targets, hear)
+        if nodes:
+            others = reach.read_nodes(site, nodes, given.arguments, hear, find_target(fleet))
+            answers.facts.update(others.facts)
+            answers.failures.update(others.failures)
     failures = {name: mask.text(reason) for name, reason in answers.failures.items()}
     return reach.NodeFacts(answers.facts, failures)

@@ -15,9 +15,8 @@ from rdmaprov.drift.record import read_node
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
-from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.connection import Answer
-from rdmaprov.probe.fleet import open_probe
+from rdmaprov.probe.fleet import FleetTargets, open_probe
 from rdmaprov.probe.recorded import RecordingProbe
 from rdmaprov.probe.session import Limits
 from rdmaprov.record.anonymous import Pseudonyms
@@ -73,7 +72,7 @@ def _read(site: Path, fleet: Fleet, become_password: str) -> dict[str, Any]:
             f"{node.name}: {error}", "Write values that no run of Ansible is needed for."
         ) from error
     with meter(f"recording {node.name}"):
-        target = Targets(become_password).of(node.name, fleet.variables(node.name))
+        target = FleetTargets(fleet, become_password).of(node.name)
         taken = datetime.now(UTC).isoformat(timespec="seconds")
         readings = read_node(target, arguments)
         answers = _ask_suite(site, fleet, become_password)

@@ -16,7 +16,7 @@ from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
-from rdmaprov.watch.collect import Collector, Connect, connect_to
+from rdmaprov.watch.collect import Collector, Connect, Connector
 from rdmaprov.watch.fleet import WatchedFleet, leaf_of
 from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
@@ -103,7 +103,7 @@ def watch_site(
     """Watch the nodes of a site; return the exit code."""
     seconds = parse_duration(length, "--for") or None
     with session.prepare(site, limit, json_file, passwords) as ready:
-        connect = connect_to(fleet_targets(ready.fleet, ready.given.become))
+        connect = Connector(fleet_targets(ready.fleet, ready.given.become))
         head = Head("watch", site, limit, datetime.now(UTC), ready.waivers)
         with RunDirectory("watch", ready.mask, log="watch.log") as directory:
             result = _watch(ready, directory, connect, seconds)

@@ -14,10 +14,11 @@ from rdmaprov.contract import (
     qos,
     rails,
     ranges,
+    relays,
     subnet,
     waivers,
 )
-from rdmaprov.contract.rule import FleetRule, Rule
+from rdmaprov.contract.rule import FleetRule, Rule, SiteRule
 from rdmaprov.contract.waivers import Waived
 from rdmaprov.inventory import schema
 from rdmaprov.inventory.expression import parse
@@ -27,7 +28,7 @@ from rdmaprov.problem import Problem, gather_places, merge_problems
 
 __all__ = ["RULES", "FleetRule", "Rule", "Waived", "judge", "problems"]
 
-_RULES: tuple[Rule | FleetRule, ...] = (
+_RULES: tuple[Rule | FleetRule | SiteRule, ...] = (
     *naming.RULES,
     *ranges.RULES,
     *node.RULES,
@@ -49,6 +50,7 @@ _RULES: tuple[Rule | FleetRule, ...] = (
     *launchers.FLOOR_RULES,
     *launchers.RULES,
     *launchers.SCHEDULER_RULES,
+    *relays.RULES,
 )
 # `validate` judges rails.slot, by what nodes show of their cards.
 RULES = (*_RULES, *waivers.rules([*(rule.id for rule in _RULES), "rails.slot"]))
@@ -62,7 +64,7 @@ def problems(fleet: Fleet) -> list[Problem]:
 def judge(fleet: Fleet) -> tuple[list[Problem], list[Waived]]:
     """Return a site's problems as `problems` does, and those that it waives."""
     with no_collection():
-        found = [problem for rule in RULES for problem in rule.problems(fleet.nodes)]
+        found = [problem for rule in RULES for problem in rule.problems(fleet)]
     stay, waived = waivers.split(found, {node.name: node for node in fleet.nodes})
     return only_causes(fleet, stay), waivers.merge(waived)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.inventory.model import Node
+from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.problem import Problem
 
 
@@ -47,9 +47,9 @@ class Rule:
     source: str
     find: Callable[[Node], Iterable[Violation]]
 
-    def problems(self, nodes: Sequence[Node]) -> Iterator[Problem]:
+    def problems(self, fleet: Fleet) -> Iterator[Problem]:
         """Yield the problems of all nodes."""
-        for node in nodes:
+        for node in fleet.nodes:
             for violation in self.find(node):
                 yield violation.problem(node, self.id)
 
@@ -63,9 +63,24 @@ class FleetRule:
     source: str
     find: Callable[[Sequence[Node]], Iterable[tuple[Node, Violation]]]
 
-    def problems(self, nodes: Sequence[Node]) -> Iterator[Problem]:
+    def problems(self, fleet: Fleet) -> Iterator[Problem]:
         """Yield the problems of the fleet."""
-        for node, violation in self.find(nodes):
+        for node, violation in self.find(fleet.nodes):
+            yield violation.problem(node, self.id)
+
+
+@dataclass(frozen=True)
+class SiteRule:
+    """A rule between nodes and other hosts of the inventory; `find` is as of a FleetRule."""
+
+    id: str
+    sentence: str
+    source: str
+    find: Callable[[Fleet], Iterable[tuple[Node, Violation]]]
+
+    def problems(self, fleet: Fleet) -> Iterator[Problem]:
+        """Yield the problems of the site."""
+        for node, violation in self.find(fleet):
             yield violation.problem(node, self.id)
 
 

@@ -3,7 +3,7 @@
 import ipaddress
 import shlex
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from rdmaprov.boundary import (
     plain_text,
     text,
 )
+from rdmaprov.probe.connection import Answer, Command
+from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.reasons import lost_reason
 from rdmaprov.probe.script import node_script
 from rdmaprov.probe.target import Target
@@ -101,6 +104,7 @@ COLLECTOR = Path(__file__).with_name("collector.py")
 _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
 # It takes a second; a node that does not end would hold up all others.
 _LIMIT_S = "{{ rdmaprov_task_limit_s | default(120) }}"
+_RELAY_LIMIT_S = 120  # the same
 _MOST_REASON = 500  # characters
 _NO_PROGRAM = (126, 127)  # a shell's exit status
 _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
@@ -149,6 +153,39 @@ def read_nodes(
             event_handler=handle,
         )
     return answers
+
+
+def read_by_relay(
+    targets: Mapping[str, Target | NodeError], hear: Callable[[str, bool], None]
+) -> NodeFacts:
+    """Run the collector on nodes over their relays, without Ansible; see `read_nodes`."""
+    answers, source = NodeFacts({}, {}), node_script(COLLECTOR)
+    probe = Probe(targets)
+    commands = {
+        name: Command(f"{getattr(target, 'interpreter', '')} -", _RELAY_LIMIT_S, source)
+        for name, target in targets.items()
+    }
+    try:
+        found = probe.run_all(commands)
+    finally:
+        probe.close()
+    for name, answer in found.items():
+        why = _why_not(answer)
+        try:
+            if not why and isinstance(answer, Answer):
+                answers.facts[name] = parse_facts(answer.out)
+        except OddAnswer as error:
+            why = str(error)
+        if why:
+            answers.failures[name] = printable(why).removeprefix(f"{name}: ")[:_MOST_REASON]
+        hear(f"{name}: {answers.failures.get(name, 'read')}", bool(why))
+    return answers
+
+
+def _why_not(answer: Answer | NodeError) -> str:
+    if isinstance(answer, NodeError):
+        return str(answer)
+    return (clean_reason(answer.err) or "no reason given") if answer.rc != 0 else ""
 
 
 def _task(script: Path) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
 from rdmaprov.drift.collection import import_plugin
 from rdmaprov.inventory import Fleet
-from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
+from rdmaprov.probe.fleet import FleetTargets
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
@@ -80,7 +80,7 @@ def probe_fleet(
         become_password: typed by the user; a node with a password of its own uses that.
         count: called once per node, when it has answered or failed.
     """
-    arguments, targets = Arguments(fleet, roles), Targets(become_password)
+    arguments, targets = Arguments(fleet, roles), FleetTargets(fleet, become_password)
     found: dict[str, ProbeResult] = {}
     everyone = [node.name for node in fleet.nodes]
     for names in (everyone[at : at + _AT_ONCE] for at in range(0, len(everyone), _AT_ONCE)):
@@ -89,7 +89,7 @@ def probe_fleet(
         for name in names:
             try:
                 given[name] = request(arguments.of(name))
-                reached[name] = targets.of(name, fleet.variables(name))
+                reached[name] = targets.of(name)
             except NotCertain as error:
                 found[name] = ProbeResult(printable(str(error)))
             except NodeError as error:

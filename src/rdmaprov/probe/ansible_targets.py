@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,11 @@ class Targets:
         self._names = sorted({name for name, _ in self._variables()} | set(_GENERAL))
         self._known: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def of(self, node: str, variables: Variables) -> Target:
+    def of(self, node: str, variables: Variables, relay: Target | None = None) -> Target:
         """Return how a node is reached.
+
+        Args:
+            relay: from where; None for this machine. It goes straight to the node.
 
         Raises:
             NodeUnreachable: in a way that this connection cannot.
@@ -86,7 +90,7 @@ class Targets:
             settings = self._settings(given)
             if self._become_password and not settings["become_pass"]:
                 settings = {**settings, "become_pass": self._become_password}
-            return _target(node, given, settings)
+            return _target(node, given, settings, relay)
         except (ResolveError, AnsibleError) as error:
             text = error.message if isinstance(error, ResolveError) else error_text(error)
             raise NodeUnreachable(f"{node}: {text}", "") from error
@@ -125,7 +129,9 @@ def _value(kind: str, option: str, given: Mapping[str, Any]) -> Any:  # noqa: AN
     return None if option == "ssh_args" and origin == "default" else value
 
 
-def _target(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) -> Target:
+def _target(
+    node: str, given: Mapping[str, Any], settings: Mapping[str, Any], relay: Target | None
+) -> Target:
     kind = str(given.get("ansible_connection", "ssh"))
     interpreter = _interpreter(given)
     become = _become(node, given, settings)
@@ -145,21 +151,34 @@ def _target(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) ->
             f"Set ansible_ssh_private_key_file, or use --hosts ansible://{node}",
         )
     address = str(given.get("ansible_host", given.get("ansible_ssh_host", node)))
-    argv = (*_ssh(settings), address)
+    argv = (*_ssh(settings, is_here=relay is None), address)
     user, port = (str(settings[option] or "") for option in ("remote_user", "port"))
-    return Target(node, address, argv, python, timeout, plain, password, user, port)
+    return Target(node, address, argv, python, timeout, plain, password, user, port, relay=relay)
 
 
-def _ssh(settings: Mapping[str, Any]) -> list[str]:
+def as_relay(host: Target) -> Target:
+    """Return how a host is reached as a relay: as who logs in, whose keys reach the nodes.
+
+    What is silent is found out before a node's own limits are over, so that no node is blamed.
+    """
+    alive = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3") if host.address else ()
+    argv = (*host.argv[:-1], *alive, host.argv[-1]) if alive else host.argv
+    return replace(host, argv=argv, python=host.interpreter, password="")
+
+
+def _ssh(settings: Mapping[str, Any], *, is_here: bool) -> list[str]:
     """Return ssh's arguments in Ansible's order: of two that set the same, the first counts."""
     argv = [str(settings["ssh_executable"] or "ssh"), *_OURS]
+    if not is_here:
+        argv += ["-o", "ProxyJump=none"]  # a jump host is on the way from here
     argv += shlex.split(settings["ssh_args"] or "")
     if settings["host_key_checking"] is False:
         argv += ["-o", "StrictHostKeyChecking=no"]
     if settings["port"] is not None:
         argv += ["-o", f"Port={settings['port']}"]
     if settings["private_key_file"]:
-        argv += ["-o", f'IdentityFile="{Path(settings["private_key_file"]).expanduser()}"']
+        key = Path(settings["private_key_file"])
+        argv += ["-o", f'IdentityFile="{key.expanduser() if is_here else key}"']
     if settings["remote_user"]:
         argv += ["-o", f'User="{settings["remote_user"]}"']
     argv += ["-o", f"ConnectTimeout={settings['timeout']}"]

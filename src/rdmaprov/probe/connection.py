@@ -5,14 +5,16 @@ import itertools
 import secrets
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from sys import intern
+from typing import Protocol, TypeVar
 
 from rdmaprov.probe.agent import NOR
 from rdmaprov.probe.errors import LoginDropped, NoAnswer, NodeError, NodeSilent, NodeUnreachable
-from rdmaprov.probe.output import AgentOutput, ErrorOutput
+from rdmaprov.probe.output import MOST_NODE_BYTES, AgentOutput, ErrorOutput
 from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.reasons import REJECTED, reason
 from rdmaprov.probe.sudo import PROMPT, Refused, Sudo
@@ -27,6 +29,8 @@ _SHOWN = 60
 # Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
 _ASKS = "-password:"
 _UP = "-up"
+# Texts up to here are kept once for all nodes that say the same.
+_MOST_SHARED = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,10 @@ class Command:
     given: bytes = b""
     shared: bytes = b""
 
-    def request(self, number: int, *, is_patient: bool = False) -> bytes:
-        """Return the command as the agent reads it."""
+    def request(self, number: int, *, is_patient: bool = False) -> tuple[bytes, ...]:
+        """Return the command as the agent reads it, in parts."""
         limit = f"{number} {self.limit_s}{'+' if is_patient else ''}"
-        return b"".join((limit.encode(), self._head, self.shared, self.given))
+        return limit.encode(), self._head, self.shared, self.given
 
     @cached_property
     def _head(self) -> bytes:
@@ -77,29 +81,98 @@ Deliver = Callable[[Answer | NodeError], None]
 """Gets what came of a request."""
 
 
+class SshLink(Protocol):
+    """ssh to a node: a process here, or one on a relay."""
+
+    @property
+    def lost(self) -> NodeError | None:
+        """Return why the way to ssh itself is gone; None if it is there."""
+
+    async def open(self, output: asyncio.Protocol, errors: asyncio.Protocol) -> None:
+        """Have two protocols get what it writes."""
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Write to it."""
+
+    def end_input(self) -> None:
+        """Write no more."""
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+
+    def stop(self) -> None:
+        """Have it end."""
+
+    def close(self) -> None:
+        """See it end."""
+
+
+class LocalLink:
+    """ssh as a process of this machine."""
+
+    lost = None
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._pipes: list[asyncio.BaseTransport] = []
+
+    async def open(self, output: asyncio.Protocol, errors: asyncio.Protocol) -> None:
+        """Have two protocols get what it writes."""
+        loop, process = asyncio.get_running_loop(), self._process
+        self._input, _ = await loop.connect_write_pipe(asyncio.Protocol, process.stdin)
+        self._pipes.append(self._input)
+        for protocol, pipe in ((output, process.stdout), (errors, process.stderr)):
+            reader, _ = await loop.connect_read_pipe(partial(_itself, protocol), pipe)
+            self._pipes.append(reader)
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Write to it."""
+        self._input.writelines(parts)
+
+    def end_input(self) -> None:
+        """Write no more."""
+        self._input.close()
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """Have it end: the agent ends with its input."""
+        for pipe in self._pipes:
+            pipe.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def close(self) -> None:
+        """See it end."""
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
 class Connection:
     """A connection that is open; see `open_connection`."""
 
+    most_bytes: float = MOST_NODE_BYTES
+
     def __init__(
-        self,
-        target: Target,
-        mark: str,
-        process: subprocess.Popen[bytes],
-        patience: Patience | None = None,
+        self, target: Target, mark: str, link: SshLink, patience: Patience | None = None
     ) -> None:
         self._target = target
         self._patience = patience or Patience(is_spent=True)
         self._mark = mark
-        self._process = process
+        self._link = link
         self._ids = itertools.count()
         self._waiting: dict[int, tuple[Command, Deliver]] = {}
         self._failure: NodeError | None = None
         self._ending: asyncio.Future[NodeError] | None = None
-        self._pipes: list[asyncio.BaseTransport] = []
         self._sudo = Sudo(mark + _ASKS, target.password)
         self._is_up = False
         self._refused = False
-        self._output = AgentOutput(self._waiting, self._receive, self._end)
+        self._output = AgentOutput(self._waiting, self._receive, self._end, self.most_bytes)
         self._errors = ErrorOutput(self._answer_sudo)
 
     async def start(self, source: bytes) -> None:
@@ -108,12 +181,7 @@ class Connection:
         Raises:
             NodeUnreachable: there is none in time, with the reason.
         """
-        loop, process = asyncio.get_running_loop(), self._process
-        self._input, _ = await loop.connect_write_pipe(asyncio.Protocol, process.stdin)
-        self._pipes.append(self._input)
-        for protocol, pipe in ((self._output, process.stdout), (self._errors, process.stderr)):
-            reader, _ = await loop.connect_read_pipe(partial(_itself, protocol), pipe)
-            self._pipes.append(reader)
+        await self._link.open(self._output, self._errors)
         limit = self._target.connect_s + _START_S
         shaking = asyncio.ensure_future(self._handshake(source))
         try:
@@ -129,7 +197,7 @@ class Connection:
             # What is written while sudo still asks would be another try at its password.
             await self._await_mark(self._mark + _UP, last=False)
         self._is_up = True
-        self._input.write(source)
+        self._link.write([source])
         await self._await_mark(self._mark, last=True)
 
     async def _await_mark(self, mark: str, *, last: bool) -> None:
@@ -144,10 +212,10 @@ class Connection:
         if self._is_up or not self._target.password:
             return
         try:
-            self._input.write(self._sudo.answer(bytes(self._errors.said)))
+            self._link.write([self._sudo.answer(bytes(self._errors.said))])
         except Refused:
             self._refused = True
-            self._input.close()
+            self._link.end_input()
 
     def send(self, commands: Sequence[Command]) -> list[asyncio.Future[Answer]]:
         """Ask for commands, in one write; return a future for each one's answer.
@@ -168,21 +236,22 @@ class Connection:
             for _, deliver in asked:
                 deliver(self._failure)
             return
-        requests = []
+        requests: list[bytes] = []
         for one in asked:
             number = next(self._ids)
             self._waiting[number] = one
-            requests.append(one[0].request(number, is_patient=not self._patience.is_spent))
-        self._input.write(b"".join(requests))
+            requests += one[0].request(number, is_patient=not self._patience.is_spent)
+        self._link.write(requests)
 
-    def _receive(self, number: int, status: int | None, out: str, err: str) -> None:
+    def _receive(self, number: int, status: int | None, out: bytearray, err: bytearray) -> None:
         """Give an answer to who waits for it."""
         command, deliver = self._waiting.pop(number)
         if status is None:
-            self._patience.is_spent |= NOR in err
-            deliver(self._no_answer(command, err))
+            why = _text(err)
+            self._patience.is_spent |= NOR in why
+            deliver(self._no_answer(command, why))
         else:
-            deliver(Answer(status, out, err))
+            deliver(Answer(status, _text(out), _text(err)))
 
     def _no_answer(self, command: Command, why: str) -> NoAnswer:
         what = f"{self._target.name}: {printable(why)}: {command.label}"
@@ -201,7 +270,7 @@ class Connection:
         error = self._odd_output() if is_odd else await self._end_reason()
         self.fail(error)
         if is_odd:
-            self._hang_up()  # or who never stops talking is read until the run ends
+            self._link.stop()  # or who never stops talking is read until the run ends
         return error
 
     def _odd_output(self) -> NodeUnreachable:
@@ -214,11 +283,13 @@ class Connection:
         """Return why the connection is at its end."""
         await self._errors.await_end(_END_S)
         for _ in range(20):
-            if self._process.poll() is not None:
+            if self._link.lost is not None:
+                return by_relay(self._target.name, self._link.lost)
+            if self._link.poll() is not None:
                 break
             await asyncio.sleep(_END_S / 20)
         said, target = self._errors.said.decode(errors="replace"), self._target
-        found = reason(said, self._process.poll(), target)
+        found = reason(said, self._link.poll(), target)
         kinds = (found.is_silence, NodeSilent), (found.is_drop, LoginDropped)
         kind = next((kind for is_it, kind in kinds if is_it), NodeUnreachable)
         return kind(f"{target.name}: {found.what}", found.remedy)
@@ -241,22 +312,25 @@ class Connection:
         self.fail(NodeUnreachable(f"{self._target.name}: the connection was closed", ""))
         if self._ending is not None:
             self._ending.cancel()
-        self._hang_up()
-
-    def _hang_up(self) -> None:
-        for pipe in self._pipes:
-            pipe.close()
-        if self._process.poll() is None:
-            self._process.terminate()
+        self._link.stop()
 
     def close(self) -> None:
         """End the connection, and see its process end."""
         self.stop()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._link.close()
+
+
+def by_relay(node: str, error: NodeError) -> NodeUnreachable:
+    """Return that a node is unreachable because its relay is."""
+    return NodeUnreachable(f"{node}: its relay {error.message}", error.hint)
+
+
+def _text(data: bytearray) -> str:
+    """Return bytes as text that has each of them; many nodes say the same, which is kept once."""
+    if not data:
+        return ""
+    text = data.decode("utf-8", "surrogateescape")
+    return intern(text) if len(text) <= _MOST_SHARED else text
 
 
 def _itself(protocol: asyncio.Protocol) -> asyncio.Protocol:
@@ -272,26 +346,15 @@ def _settle(future: asyncio.Future[Answer], found: Answer | NodeError) -> None:
         future.set_result(found)
 
 
-async def open_connection(
-    target: Target, source: bytes, patience: Patience | None = None
-) -> Connection:
-    """Return a connection to a node with the agent at its other end.
-
-    Args:
-        patience: with the node, of its whole run; with None, each limit is the last.
+async def start_here(target: Target, argv: Sequence[str]) -> SshLink:
+    """Return ssh to a node, started on this machine.
 
     Raises:
-        NodeUnreachable: there is none, with the reason; NodeSilent if ssh itself gave up.
+        NodeUnreachable: it cannot be started.
     """
-    # A mark that nothing on the node can print by itself.
-    mark = f"rdmaprov-{secrets.token_hex(8)}"
-    boot = f"import sys;exec(sys.stdin.buffer.read({len(source)}))"
-    if target.password:
-        boot = f"import sys;print(chr(10)+sys.argv[1]+'{_UP}',flush=True);{boot}"
-    remote = f"{target.python.replace(PROMPT, mark + _ASKS)} -I -S -c {shlex.quote(boot)} {mark}"
     try:
         process = subprocess.Popen(
-            target.command(remote),
+            argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -301,7 +364,43 @@ async def open_connection(
         )
     except OSError as error:
         raise NodeUnreachable(f"{target.name}: {target.argv[0]}: {error.strerror}", "") from error
-    connection = Connection(target, mark, process, patience)
+    return LocalLink(process)
+
+
+Start = Callable[[Target, Sequence[str]], Awaitable[SshLink]]
+"""Starts ssh to a node."""
+AnyConnection = TypeVar("AnyConnection", bound=Connection)
+
+
+async def open_connection(
+    target: Target, source: bytes, patience: Patience | None = None, start: Start = start_here
+) -> Connection:
+    """Return a connection to a node with the agent at its other end.
+
+    Args:
+        patience: with the node, of its whole run; with None, each limit is the last.
+
+    Raises:
+        NodeUnreachable: there is none, with the reason; NodeSilent if ssh itself gave up.
+    """
+    return await open_as(Connection, target, source, patience, start)
+
+
+async def open_as(
+    kind: type[AnyConnection],
+    target: Target,
+    source: bytes,
+    patience: Patience | None,
+    start: Start = start_here,
+) -> AnyConnection:
+    """Return a connection of a kind with a program at its other end; see `open_connection`."""
+    # A mark that nothing on the node can print by itself.
+    mark = f"rdmaprov-{secrets.token_hex(8)}"
+    boot = f"import sys;exec(sys.stdin.buffer.read({len(source)}))"
+    if target.password:
+        boot = f"import sys;print(chr(10)+sys.argv[1]+'{_UP}',flush=True);{boot}"
+    remote = f"{target.python.replace(PROMPT, mark + _ASKS)} -I -S -c {shlex.quote(boot)} {mark}"
+    connection = kind(target, mark, await start(target, target.command(remote)), patience)
     try:
         await connection.start(source)
     except BaseException:

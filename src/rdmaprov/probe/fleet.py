@@ -1,14 +1,53 @@
 """A fleet's nodes, reached over rdmaprov's own connections."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from rdmaprov.inventory import Fleet
-from rdmaprov.probe.ansible_targets import Targets
-from rdmaprov.probe.errors import NodeError
+from rdmaprov.inventory.resolve import ResolveError
+from rdmaprov.probe.ansible_targets import Targets, as_relay
+from rdmaprov.probe.connection import by_relay
+from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target
+
+RELAY = "fabric_relay"
+
+
+class FleetTargets:
+    """How nodes of a fleet are reached, each by its relay if it has one.
+
+    Args:
+        become_password: see Targets.
+    """
+
+    def __init__(self, fleet: Fleet, become_password: str = "") -> None:
+        self._fleet = fleet
+        self._targets = Targets(become_password)
+        self._relay = cache(self._find_relay)
+
+    def of(self, name: str) -> Target:
+        """Return how a node is reached.
+
+        Raises:
+            NodeUnreachable: in a way that this connection cannot.
+        """
+        variables = self._fleet.variables(name)
+        try:
+            relay = str(variables.value(RELAY) or "") if RELAY in variables else ""
+        except ResolveError as error:
+            raise NodeUnreachable(f"{name}: {RELAY}: {error.message}", error.remedy) from error
+        try:
+            by = self._relay(relay) if relay else None
+        except NodeUnreachable as error:
+            raise by_relay(name, error) from error
+        return self._targets.of(name, variables, by)
+
+    def _find_relay(self, name: str) -> Target:
+        if name not in self._fleet.hosts:
+            raise NodeUnreachable(f"{name}: it is no host of the inventory", f"Correct {RELAY}")
+        return as_relay(self._targets.of(name, self._fleet.variables(name)))
 
 
 def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: str = "") -> Probe:
@@ -17,24 +56,24 @@ def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: st
 
 
 def fleet_targets(fleet: Fleet, become_password: str = "") -> dict[str, Target | NodeError]:
-    """Return how each node of a fleet is reached, or why it cannot be; see Targets."""
-    targets = Targets(become_password)
-    return {node.name: _target(targets, fleet, node.name) for node in fleet.nodes}
+    """Return how each node of a fleet is reached, or why it cannot be; see FleetTargets."""
+    targets = FleetTargets(fleet, become_password)
+    return {node.name: _or_why(partial(targets.of, node.name)) for node in fleet.nodes}
 
 
 def find_target(fleet: Fleet) -> Callable[[str], Target | None]:
-    """Return what returns how a node is reached, None if it cannot be; made when first asked."""
+    """Return what returns how Ansible reaches a node, which is by no relay, None if it cannot."""
     targets = cache(Targets)
 
     def find(name: str) -> Target | None:
-        found = _target(targets(), fleet, name)
+        found = _or_why(lambda: targets().of(name, fleet.variables(name)))
         return found if isinstance(found, Target) else None
 
     return find
 
 
-def _target(targets: Targets, fleet: Fleet, name: str) -> Target | NodeError:
+def _or_why(find: Callable[[], Target]) -> Target | NodeError:
     try:
-        return targets.of(name, fleet.variables(name))
+        return find()
     except NodeError as error:
         return error

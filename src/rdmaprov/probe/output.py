@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Callable, Container
-from sys import intern
 
 from rdmaprov.probe.agent import MOST_BYTES
 
@@ -12,14 +11,12 @@ from rdmaprov.probe.agent import MOST_BYTES
 _MOST_LINE_BYTES = 64 * 1024
 _MOST_HEAD_BYTES = 64
 _MOST_STREAM_BYTES = MOST_BYTES + 1024 * 1024
-_MOST_NODE_BYTES = 64 * 1024 * 1024
+MOST_NODE_BYTES = 64 * 1024 * 1024
 _MOST_SAID_BYTES = 8192
-# Texts up to here are kept once for all nodes that say the same.
-_MOST_SHARED = 1024 * 1024
 # Number, exit status ("-" for none), bytes of standard output, bytes of standard error.
 _HEAD = re.compile(rb"(\d{1,9}) (-|-?\d{1,3}) (\d{1,9}) (\d{1,9})\n")
 
-OnAnswer = Callable[[int, int | None, str, str], None]
+OnAnswer = Callable[[int, int | None, bytearray, bytearray], None]
 """Gets an answer: its number, its exit status or None, what it wrote, its errors."""
 
 
@@ -30,12 +27,18 @@ class AgentOutput(asyncio.Protocol):
         asked: the numbers of the requests that wait.
         on_answer: gets each answer that is whole.
         on_end: is called once: the stream ended, or (True) is not the agent's.
+        most_bytes: of all answers.
     """
 
     def __init__(
-        self, asked: Container[int], on_answer: OnAnswer, on_end: Callable[[bool], None]
+        self,
+        asked: Container[int],
+        on_answer: OnAnswer,
+        on_end: Callable[[bool], None],
+        most_bytes: float,
     ) -> None:
         self._asked, self._on_answer, self._on_end = asked, on_answer, on_end
+        self._most_bytes = most_bytes
         self._data = bytearray()
         self._read = 0
         self._received = 0
@@ -114,24 +117,16 @@ class AgentOutput(asyncio.Protocol):
         out, err = map(int, lengths)
         if int(number) not in self._asked or max(out, err) > _MOST_STREAM_BYTES:
             raise ValueError(number)
-        if self._received + out + err > _MOST_NODE_BYTES:
-            raise ValueError(_MOST_NODE_BYTES)
+        if self._received + out + err > self._most_bytes:
+            raise ValueError(out + err)
         middle, last = end + out, end + out + err
         if len(data) < last:
             return False
         self._received += out + err
         self._read = last
         rc = None if status == b"-" else int(status)
-        self._on_answer(int(number), rc, _text(data[end:middle]), _text(data[middle:last]))
+        self._on_answer(int(number), rc, data[end:middle], data[middle:last])
         return True
-
-
-def _text(data: bytearray) -> str:
-    """Return bytes as text that has each of them; many nodes say the same, which is kept once."""
-    if not data:
-        return ""
-    text = data.decode("utf-8", "surrogateescape")
-    return intern(text) if len(text) <= _MOST_SHARED else text
 
 
 class ErrorOutput(asyncio.Protocol):

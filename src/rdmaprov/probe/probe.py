@@ -14,6 +14,7 @@ from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.learning import Learning
 from rdmaprov.probe.session import Limits, Session, close_all, fetch_all, open_all, sessions
 from rdmaprov.probe.target import Target
+from rdmaprov.probe.ways import Ways
 
 # Of a connection, three; one more while it is opened. The others are the program's own.
 _FILES_EACH = 4
@@ -47,12 +48,15 @@ class Probe:
     ) -> None:
         self.live = False
         given = limits or Limits()
-        most = min(given.open, len(targets))
-        self._limits = replace(given, open=min(given.open, allow_files(most)))
+        self._ways = Ways(targets, min(given.opening, given.open))
+        most = min(given.open, self._ways.processes)
+        allowed = allow_files(most)
+        self._limits = given if allowed >= most else replace(given, open=allowed)
         self._learning = Learning(tuple(targets), together)
-        self._sessions = sessions(targets, AGENT.read_bytes(), self._limits, is_patient)
+        source = AGENT.read_bytes()
+        self._sessions = sessions(targets, source, self._limits, self._ways, is_patient)
         self._limit_of: dict[str, float] = {}
-        self._early = together and len(targets) <= self._limits.open
+        self._early = together and max(self._ways.counts.values(), default=0) <= self._limits.open
         self._together = together
         self._everywhere: set[str] = set()
         self._loop = asyncio.new_event_loop()
@@ -126,7 +130,7 @@ class Probe:
             serves = self._is_started or self._is_serving
             self._is_closed = not serves
         if serves:
-            _wait(self._submit(close_all(list(self._sessions.values()))))
+            _wait(self._submit(close_all(list(self._sessions.values()), self._ways)))
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._loop.close()

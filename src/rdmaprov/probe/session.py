@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from rdmaprov.errors import UsageError
 from rdmaprov.probe.batch import Batch
-from rdmaprov.probe.connection import Answer, Command, Connection, open_connection
-from rdmaprov.probe.errors import LoginDropped, NodeError, NodeSilent, NodeUnreachable
-from rdmaprov.probe.opening import Opening
-from rdmaprov.probe.patience import Patience, in_words
+from rdmaprov.probe.connection import Answer, Command, Connection
+from rdmaprov.probe.errors import NodeError, NodeUnreachable
+from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.target import Target
-from rdmaprov.probe.window import waits_s
+from rdmaprov.probe.ways import Ways, open_node, relay_of
 
 # Behind a command's own limit, which the agent keeps: then the node itself is stuck.
 _GRACE_S = 5
@@ -41,10 +40,10 @@ class Limits:
     Args:
         command_s: one command, unless it brings its own limit.
         node_s: all commands that are fetched from a node at once.
-        opening: connections that are being opened at most; each costs the controller a key
-            exchange. They become fewer while logins are dropped.
-        open: connections that are open; each is a process of ssh's. If the fleet has more nodes,
-            a connection is closed after its answers.
+        opening: connections that are being opened at most by one way, which is from here or by
+            one relay; each costs a key exchange. They become fewer while logins are dropped.
+        open: connections that are open by one way; each is a process of ssh's. If it has more
+            nodes, a connection is closed after its answers.
     """
 
     command_s: float = 20
@@ -55,7 +54,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Shared:
-    """What the sessions of a fleet share.
+    """What the sessions of nodes share that have one way; see Ways.
 
     Args:
         stays: whether a connection stays open when its answers are there.
@@ -64,7 +63,7 @@ class Shared:
     limits: Limits
     source: bytes
     stays: bool
-    opening: Opening
+    ways: Ways
     open: asyncio.Semaphore
     is_patient: bool
 
@@ -100,7 +99,7 @@ class Session:
         self._is_counted = True
         try:
             shared = self._shared
-            return await open_patiently(self._target, shared.source, self._patience, shared.opening)
+            return await open_node(self._target, shared.source, self._patience, shared.ways)
         except NodeError as error:
             # A new one, without the frames that have the connection and its buffers.
             why = type(error)(error.message, error.hint)
@@ -181,7 +180,8 @@ class Session:
         return task.result()
 
     def _stuck(self, what: str) -> NodeUnreachable:
-        return NodeUnreachable(f"{self._name}: {what}", "The node may hang: check its console")
+        hint = self._target.may_hang if isinstance(self._target, Target) else ""
+        return NodeUnreachable(f"{self._name}: {what}", hint)
 
     def stop(self) -> None:
         """Have the connection end."""
@@ -197,58 +197,20 @@ class Session:
 
 
 def sessions(
-    targets: Mapping[str, Target | NodeError], source: bytes, limits: Limits, is_patient: bool
+    targets: Mapping[str, Target | NodeError],
+    source: bytes,
+    limits: Limits,
+    ways: Ways,
+    is_patient: bool,
 ) -> dict[str, Session]:
     """Return a session for each node, by name."""
-    opening = Opening(min(limits.opening, limits.open))
-    bound = asyncio.Semaphore(limits.open)
-    shared = Shared(limits, source, len(targets) <= limits.open, opening, bound, is_patient)
-    return {name: Session(name, target, shared) for name, target in targets.items()}
-
-
-async def open_patiently(
-    target: Target, source: bytes, patience: Patience, opening: Opening
-) -> Connection:
-    """Return a connection; where ssh gave up on a silent node, from another try.
-
-    Nothing was asked yet, so nothing is done twice.
-
-    Args:
-        opening: bounds how many connections are being opened; nodes that wait for their first try
-            come before the second one of others.
-
-    Raises:
-        NodeError: there is none, with the reason.
-    """
-    limit = target.connect_s
-    try:
-        return await _open_again(target, source, patience, opening)
-    except NodeSilent as error:
-        if patience.is_spent:
-            raise NodeSilent(f"{error.message} in {in_words(limit)}", error.hint) from None
-    patience.is_spent = True  # unless there is a connection now
-    try:
-        connection = await _open_again(target, source, patience, opening)
-    except NodeSilent as error:
-        raise NodeSilent(f"{error.message} in {in_words(limit, limit)}", error.hint) from None
-    patience.is_spent = False
-    return connection
-
-
-async def _open_again(
-    target: Target, source: bytes, patience: Patience, opening: Opening
-) -> Connection:
-    """Return a connection, opened again while logins are dropped and there are tries left."""
-    waits, began = waits_s(), 0
-    while True:
-        try:
-            async with opening as began:
-                return await open_connection(target, source, patience)
-        except LoginDropped:
-            opening.window.shrink(began)
-            if (wait_s := next(waits, None)) is None:
-                raise
-        await asyncio.sleep(wait_s)
+    by_relay = {
+        relay: Shared(
+            limits, source, count <= limits.open, ways, asyncio.Semaphore(limits.open), is_patient
+        )
+        for relay, count in ways.counts.items()
+    }
+    return {name: Session(name, each, by_relay[relay_of(each)]) for name, each in targets.items()}
 
 
 async def fetch_all(batches: Sequence[tuple[Session, Batch]]) -> None:
@@ -261,12 +223,13 @@ async def open_all(nodes: Sequence[Session]) -> None:
     await asyncio.gather(*(node.connect() for node in nodes), return_exceptions=True)
 
 
-async def close_all(nodes: Sequence[Session]) -> None:
+async def close_all(nodes: Sequence[Session], ways: Ways) -> None:
     """End all connections and everything that still waits for one."""
     for node in nodes:
         node.stop()  # all at once; then each is waited for
     for node in nodes:
         node.close()
+    ways.close()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -24,6 +24,7 @@ class Target:
         login: what a person types to go there, where that is not ssh.
         is_template: whether words of argv have `{command}` or `{quoted}` where the shell's text
             goes, as it is or as one word of a shell; else it comes last.
+        relay: the host on which argv runs; None for this machine.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Target:
     port: str = ""
     login: str = ""
     is_template: bool = False
+    relay: "Target | None" = None
 
     def command(self, text: str) -> list[str]:
         """Return the command that has a shell on the node run a text."""
@@ -53,7 +55,17 @@ class Target:
         if not self.address:
             return "a shell on this machine"
         words = ["ssh", *(["-p", self.port] if self.port else [])]
-        return shlex.join([*words, f"{self.user}@{self.address}" if self.user else self.address])
+        there = shlex.join([*words, f"{self.user}@{self.address}" if self.user else self.address])
+        if self.relay is None or not self.relay.address:
+            return there
+        return f"{self.relay.login_command} -t {shlex.quote(there)}"
+
+    @property
+    def may_hang(self) -> str:
+        """Return what to look at when it does not answer."""
+        if self.relay is None:
+            return "The node may hang: check its console"
+        return f"The node or its relay {self.relay.name} may hang: check both"
 
     @property
     def key_name(self) -> str:

@@ -14,12 +14,12 @@ from rdmaprov.errors import UsageError
 from rdmaprov.kernel_log.during import ANSWER, ASKED
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
-from rdmaprov.probe.opening import Opening
 from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.probe import allow_files
 from rdmaprov.probe.script import node_script
-from rdmaprov.probe.session import Limits, most_connections, open_patiently
+from rdmaprov.probe.session import Limits, most_connections
 from rdmaprov.probe.target import Target
+from rdmaprov.probe.ways import Ways, open_node
 from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.node_account import NodeAccount
 
@@ -55,17 +55,20 @@ class CounterLink(Protocol):
 Connect = Callable[[str], Awaitable[CounterLink]]
 
 
-def connect_to(targets: Mapping[str, Target | NodeError]) -> Connect:
-    """Return what connects to a node, with the program at the other end."""
-    source, opening = node_script(PROGRAM), Opening(Limits().opening)
+class Connector:
+    """Connects to nodes, with the program at the other end, straight or by their relays."""
 
-    async def connect(name: str) -> CounterLink:
-        target = targets[name]
+    def __init__(self, targets: Mapping[str, Target | NodeError]) -> None:
+        self.ways = Ways(targets, Limits().opening)
+        self._targets = targets
+        self._source = node_script(PROGRAM)
+
+    async def __call__(self, name: str) -> CounterLink:
+        """Return a connection to a node; raise NodeError if there is none."""
+        target = self._targets[name]
         if isinstance(target, NodeError):
             raise type(target)(target.message, target.hint)
-        return await open_patiently(target, source, Patience(), opening)
-
-    return connect
+        return await open_node(target, self._source, Patience(), self.ways)
 
 
 class Collector:
@@ -85,6 +88,7 @@ class Collector:
         self._accounts = accounts
         self._connect = connect
         self._on_look = on_look
+        self._ways = connect.ways if isinstance(connect, Connector) else None
         self._began = time.monotonic()
         self._unheard = set(accounts)
         self._links: dict[str, CounterLink] = {}
@@ -105,7 +109,8 @@ class Collector:
         if (most := most_connections(count)) < count:
             what = f"watch keeps a connection to each of {count:,} nodes; --connections is {most:,}"
             raise UsageError(what, "Pass more, or select nodes with --limit")
-        if (most := allow_files(count)) < count:
+        needed = self._ways.processes if self._ways else count
+        if (most := allow_files(needed)) < needed:
             raise UsageError(
                 f"{count:,} nodes need more open files than allowed: enough for {most:,}",
                 "Raise it (ulimit -n), or select nodes with --limit",
@@ -129,6 +134,8 @@ class Collector:
             for task in (begun, *tasks):
                 task.cancel()
             await asyncio.gather(begun, *tasks, return_exceptions=True)
+            if self._ways is not None:
+                self._ways.close()
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -130,7 +130,12 @@ class Bastion(contextlib.ExitStack):
             "ansible_control_path_dir": str(at / "cp"),
             **(variables or {}),
         }
-        files = {**GOOD, "hosts.yml": json.dumps({"nodes": {"hosts": hosts, "vars": shared}})}
+        away = {
+            "hosts": {"bastion": {"fabric_node": False}},
+            "vars": {**shared, "fabric_relay": ""},
+        }
+        groups = {"nodes": {"hosts": hosts, "vars": shared}, "away": away}
+        files = {**GOOD, "hosts.yml": json.dumps(groups)}
         rails = GOOD["group_vars/all.yml"].replace("198.18.", "10.").replace(*ADDRESS)
         write(self.site, {**files, "group_vars/all.yml": rails})
 

@@ -49,7 +49,7 @@ def test_template_is_no_default_of_a_spec(role: Role):
 ONLY_READ = {
     "fabric_certificate_drains",
     *("scheduler_kind", "scheduler_wait_s", "fabric_leaf", "fabric_rack", "fabric_gpu_count"),
-    "fabric_maintenance_unit",
+    *("fabric_maintenance_unit", "fabric_relay"),
     *("fabric_certificate_days", "fabric_certificate_on_nodes"),
     *("torch_runtime_kind", "torch_runtime_launcher", "torch_runtime_python"),
     *("torch_runtime_launch_image", "torch_runtime_launch_python"),  # on nodes, by Slurm

@@ -183,7 +183,7 @@ def test_no_more_connections_are_open_than_allowed(monkeypatch):
         most.append(sum(not each.has_failed for each in opened))
         return connection
 
-    monkeypatch.setattr("rdmaprov.probe.session.open_connection", count)
+    monkeypatch.setattr("rdmaprov.probe.ways.open_connection", count)
     names = [f"n{index}" for index in range(7)]
     probe = Probe({name: here(name) for name in names}, Limits(open=3))
     for word in ("a", "b"):

@@ -14,7 +14,7 @@ from tests.unit.helpers.local_node import here
 from tests.unit.helpers.waiting import has_ended
 
 from rdmaprov.probe.agent import words
-from rdmaprov.probe.connection import AGENT, Answer, Command
+from rdmaprov.probe.connection import AGENT, Answer, Command, Connection
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
@@ -30,7 +30,7 @@ def test_agent_ends_with_its_controller_and_ends_what_it_runs(tmp_path):
     )
     assert agent.stdin
     assert agent.stdout
-    agent.stdin.write(request)
+    agent.stdin.write(b"".join(request))
     agent.stdin.flush()
     while not (pid.is_file() and pid.read_text().strip()):
         assert agent.poll() is None
@@ -100,7 +100,9 @@ def test_words_are_those_that_a_shell_finds(command):
 def test_requests_may_arrive_in_any_pieces():
     texts = [f"printf '%0{size}d' {size}; echo {size} >&2; cat" for size in range(1, 60)]
     requests = b"".join(
-        Command(text, 10, b"\n" * number).request(number) for number, text in enumerate(texts)
+        part
+        for number, text in enumerate(texts)
+        for part in Command(text, 10, b"\n" * number).request(number)
     )
     argv = [sys.executable, "-I", "-S", str(AGENT), "MARK"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as agent:
@@ -188,7 +190,7 @@ def test_node_that_talks_on_is_hung_up_on(tmp_path):
 
 
 def test_node_that_never_stops_talking_is_unreachable(monkeypatch):
-    monkeypatch.setattr("rdmaprov.probe.output._MOST_NODE_BYTES", 1_000_000)
+    monkeypatch.setattr(Connection, "most_bytes", 1_000_000)
     probe = Probe({"n1": here()})
     with pytest.raises(NodeUnreachable, match="n1: unexpected output on the connection"):
         ask_again_and_again(probe, "head -c 100000 /dev/zero")

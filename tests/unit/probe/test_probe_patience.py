@@ -243,7 +243,7 @@ def test_survey_whose_node_ansible_asks_again_waits_for_no_more(stopped_sshd):
 
 def test_watch_connects_to_a_node_whose_sshd_is_stopped_once_more(stopped_sshd):
     async def connect():
-        return await collect.connect_to({"n1": stopped_sshd.target})("n1")
+        return await collect.Connector({"n1": stopped_sshd.target})("n1")
 
     with pytest.raises(NodeUnreachable, match="in 1 s, nor in 1 s more"):
         asyncio.run(connect())

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.madeup.shape import FleetShape
@@ -21,7 +22,7 @@ from tests.unit.helpers.waiting import until
 
 from rdmaprov import node
 from rdmaprov.errors import UsageError
-from rdmaprov.probe.connection import Command, open_connection
+from rdmaprov.probe.connection import Command, LocalLink, open_connection
 from rdmaprov.probe.errors import NoAnswer, NodeUnreachable
 from rdmaprov.probe.script import node_script
 from rdmaprov.watch import collect
@@ -312,7 +313,7 @@ def test_program_leaves_nothing_open_when_it_looks_again(tree):
 
     async def talk():
         connection = await open_connection(here(), node_script(PROGRAM))
-        process = connection._process.pid
+        process = cast(LocalLink, connection._link)._process.pid
         try:
             sizes = []
             for _ in range(3):
