@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -43,24 +44,24 @@ def text(roles: Iterable[str]) -> str:
     lines = _wrapped(f"{_Name()}: dict[str, Any] = ", _code(first), "")
     lines += ["", "ARGUMENTS: dict[str, dict[str, Any]] = {"]
     for role, own in table.items():
-        lines.append(f"    {role!r}: {{")
-        for name, spec in own.items():
-            lines += _wrapped(f"        {name!r}: ", spec, ",")
-        lines.append("    },")
+        lines += _wrapped(f"    {role!r}: ", own, ",")
     return _HEADER + "\n".join([*lines, "}", ""])
 
 
 def _wrapped(start: str, spec: object, end: str) -> list[str]:
-    """Return an argument on one line, or on as few as there must be."""
+    """Return a value on as few lines as there must be."""
     indent = " " * (len(start) - len(start.lstrip()) + 4)
-    return textwrap.wrap(
-        f"{start.lstrip()}{spec!r}{end}",
+    # No line ends within a text, such as 'RoCE v2'.
+    whole = re.sub("(?<![,:=]) ", "\0", f"{start.lstrip()}{spec!r}{end}")
+    lines = textwrap.wrap(
+        whole,
         _WIDTH,
         initial_indent=start[: len(start) - len(start.lstrip())],
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace("\0", " ") for line in lines]
 
 
 class _Name:
