@@ -1,6 +1,7 @@
 """What the ranks of a group decide together, and in which order a sweep goes, without torch."""
 
 import socket
+import struct
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -184,10 +185,13 @@ def test_connections_of_this_process_with_their_segments():
         while left:
             left -= len(other.recv(65536))
         own = [each for each in links.connections() if each["from"] == "127.0.0.1"]
+        # On a busy machine the kernel may repeat one: tcp_info has tcpi_total_retrans at byte 100.
+        infos = [s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104) for s in (one, other)]
+        again = {struct.unpack_from("=I", info, 100)[0] for info in infos}
         sent = max(each["segments"] for each in own if each["to"] == "127.0.0.1")
         # A loopback's segment carries 64 KiB at most, and no less than an Ethernet's.
         assert 1_000_000 / 65536 <= sent <= 1_000_000 / 1000
-        assert all(each["again"] == 0 for each in own)
+        assert {each["again"] for each in own if each["segments"] == sent} <= again
 
 
 def test_bytes_that_devices_sent_meanwhile():
