@@ -28,6 +28,7 @@ STARTS = {
     "compare": ("a b", ExitCode.USAGE, "error: a: there is no such run"),
     "completion": ("bash", ExitCode.OK, "_rdmaprov_completion() {"),
     "discover": ("nowhere", *NOWHERE),
+    "dossier": ("nowhere n1", ExitCode.USAGE, "error: nowhere: there is no such run"),
     "explain": (FLOOR, ExitCode.OK, "2 nodes, 8 × 400G: ceiling 400 GB/s, floor 339 GB/s"),
     "history": ("nowhere", ExitCode.USAGE, "error: runs/ has no run of nowhere"),
     "init": (
@@ -36,6 +37,7 @@ STARTS = {
         "error: No such option '--no-such'. Did you mean '--nodes'?",
     ),
     "lab": ("--dir none status", ExitCode.OK, "There is no lab. Run: rdmaprov lab up"),
+    "merge": ("a b", ExitCode.USAGE, "error: a: there is no such run"),
     "plan": ("nowhere", *NOWHERE),
     "record": ("nowhere --limit n1", *NOWHERE),
     "replace": ("nowhere n1", *NOWHERE),

@@ -265,6 +265,7 @@ VERBS = [
     ("report", [], ExitCode.OK, "report.html"),
     ("history", ["away"], ExitCode.OK, "away: "),
     ("merge", ["runs/*-validate"] * 2, ExitCode.USAGE, ""),
+    ("dossier", ["nowhere", "here1"], ExitCode.USAGE, ""),
     ("compare", ["runs/*-validate"] * 2, ExitCode.UNKNOWN, "not compared: 2 nodes: unknown"),
 ]
 
