@@ -77,7 +77,7 @@ def copied(source: Path) -> dict[str, bytes]:
 
 def host_names(facts: Facts) -> list[str]:
     """Return the names of the nodes, each of a range on its own; refuse what is none."""
-    found = [name for pattern in facts.nodes for name in expanded(_brackets(pattern))]
+    found = [name for pattern in facts.nodes for name in expanded(pattern)]
     for name in found:
         if not names.is_safe(name):
             message = f"'{name}' is neither a host name nor a range such as gpu[01:16]"
@@ -92,8 +92,8 @@ def host_names(facts: Facts) -> list[str]:
 
 
 def expanded(pattern: str) -> list[str]:
-    """Return the names of a range in Ansible's or Slurm's form, such as ens[1:8]np0."""
-    return list(host_positions.expand_range(_SLURM_RANGE.sub(r"[\1:\2]", pattern)))
+    """Return the names of a range: ens[1:8]np0 as in Ansible, ens[1-8] as in Slurm, ens1-ens8."""
+    return list(host_positions.expand_range(_SLURM_RANGE.sub(r"[\1:\2]", _brackets(pattern))))
 
 
 def _brackets(pattern: str) -> str:

@@ -225,7 +225,7 @@ def test_two_names_that_differ_in_a_number_are_a_range(
     assert (len(nodes), nodes[-1].name) == (count, last)
 
 
-@pytest.mark.parametrize("rails", ["ens[1:4]np0", "ens[1-4]np0"])
+@pytest.mark.parametrize("rails", ["ens[1:4]np0", "ens[1-4]np0", "ens1np0-ens4np0"])
 def test_rails_are_named_by_a_range(tmp_path: Path, rails: str):
     words = [str(tmp_path / "new"), *ROCE, "--gpus", "0", "--rails", rails, "--gbps", "4x400"]
     assert run(["init", *words]) == ExitCode.OK
