@@ -50,8 +50,9 @@ from tests.madeup.watched import Fault, Fleet, MadeUpLink, MadeUpWatch, Place
 from tests.madeup.watching import SHAPE, Watching, is_pair_right, is_right
 
 from rdmaprov.inventory import load_site
-from rdmaprov.probe.connection import Command, Connection, LocalLink, open_connection
+from rdmaprov.probe.connection import Command, Connection, open_connection
 from rdmaprov.probe.fleet import fleet_targets
+from rdmaprov.probe.link import LocalLink
 from rdmaprov.probe.script import node_script
 from rdmaprov.probe.target import Target
 from rdmaprov.watch.collect import PROGRAM, Collector, Connector, CounterLink

@@ -4,16 +4,16 @@ import asyncio
 import itertools
 import secrets
 import shlex
-import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from sys import intern
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from rdmaprov.probe.agent import NOR
 from rdmaprov.probe.errors import LoginDropped, NoAnswer, NodeError, NodeSilent, NodeUnreachable
+from rdmaprov.probe.link import END_S, SshLink, start_here
 from rdmaprov.probe.output import MOST_NODE_BYTES, AgentOutput, ErrorOutput
 from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.reasons import REJECTED, reason
@@ -24,7 +24,6 @@ from rdmaprov.problem import printable
 AGENT = Path(__file__).with_name("agent.py")
 # Behind the time for the connection, for sudo and for Python on a slow disk.
 _START_S = 10
-_END_S = 2
 _SHOWN = 60
 # Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
 _ASKS = "-password:"
@@ -79,78 +78,6 @@ class Command:
 
 Deliver = Callable[[Answer | NodeError], None]
 """Gets what came of a request."""
-
-
-class SshLink(Protocol):
-    """ssh to a node: a process here, or one on a relay."""
-
-    @property
-    def lost(self) -> NodeError | None:
-        """Return why the way to ssh itself is gone; None if it is there."""
-
-    async def open(self, output: asyncio.Protocol, errors: asyncio.Protocol) -> None:
-        """Have two protocols get what it writes."""
-
-    def write(self, parts: Sequence[bytes]) -> None:
-        """Write to it."""
-
-    def end_input(self) -> None:
-        """Write no more."""
-
-    def poll(self) -> int | None:
-        """Return its exit status, None while it runs."""
-
-    def stop(self) -> None:
-        """Have it end."""
-
-    def close(self) -> None:
-        """See it end."""
-
-
-class LocalLink:
-    """ssh as a process of this machine."""
-
-    lost = None
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._pipes: list[asyncio.BaseTransport] = []
-
-    async def open(self, output: asyncio.Protocol, errors: asyncio.Protocol) -> None:
-        """Have two protocols get what it writes."""
-        loop, process = asyncio.get_running_loop(), self._process
-        self._input, _ = await loop.connect_write_pipe(asyncio.Protocol, process.stdin)
-        self._pipes.append(self._input)
-        for protocol, pipe in ((output, process.stdout), (errors, process.stderr)):
-            reader, _ = await loop.connect_read_pipe(partial(_itself, protocol), pipe)
-            self._pipes.append(reader)
-
-    def write(self, parts: Sequence[bytes]) -> None:
-        """Write to it."""
-        self._input.writelines(parts)
-
-    def end_input(self) -> None:
-        """Write no more."""
-        self._input.close()
-
-    def poll(self) -> int | None:
-        """Return its exit status, None while it runs."""
-        return self._process.poll()
-
-    def stop(self) -> None:
-        """Have it end: the agent ends with its input."""
-        for pipe in self._pipes:
-            pipe.close()
-        if self._process.poll() is None:
-            self._process.terminate()
-
-    def close(self) -> None:
-        """See it end."""
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
 
 class Connection:
@@ -281,13 +208,13 @@ class Connection:
 
     async def _end_reason(self) -> NodeUnreachable:
         """Return why the connection is at its end."""
-        await self._errors.await_end(_END_S)
+        await self._errors.await_end(END_S)
         for _ in range(20):
             if self._link.lost is not None:
                 return by_relay(self._target.name, self._link.lost)
             if self._link.poll() is not None:
                 break
-            await asyncio.sleep(_END_S / 20)
+            await asyncio.sleep(END_S / 20)
         said, target = self._errors.said.decode(errors="replace"), self._target
         found = reason(said, self._link.poll(), target)
         kinds = (found.is_silence, NodeSilent), (found.is_drop, LoginDropped)
@@ -333,10 +260,6 @@ def _text(data: bytearray) -> str:
     return intern(text) if len(text) <= _MOST_SHARED else text
 
 
-def _itself(protocol: asyncio.Protocol) -> asyncio.Protocol:
-    return protocol
-
-
 def _settle(future: asyncio.Future[Answer], found: Answer | NodeError) -> None:
     if future.done():
         return
@@ -344,27 +267,6 @@ def _settle(future: asyncio.Future[Answer], found: Answer | NodeError) -> None:
         future.set_exception(found)
     else:
         future.set_result(found)
-
-
-async def start_here(target: Target, argv: Sequence[str]) -> SshLink:
-    """Return ssh to a node, started on this machine.
-
-    Raises:
-        NodeUnreachable: it cannot be started.
-    """
-    try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # Ctrl-C in a terminal reaches all of this process's group: what runs on the node is
-            # ended over this connection, so the connection must outlive the signal.
-            process_group=0,
-        )
-    except OSError as error:
-        raise NodeUnreachable(f"{target.name}: {target.argv[0]}: {error.strerror}", "") from error
-    return LocalLink(process)
 
 
 Start = Callable[[Target, Sequence[str]], Awaitable[SshLink]]

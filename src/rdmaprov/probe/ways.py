@@ -10,16 +10,9 @@ from math import inf
 from pathlib import Path
 from typing import TypeVar
 
-from rdmaprov.probe.connection import (
-    Command,
-    Connection,
-    SshLink,
-    by_relay,
-    open_as,
-    open_connection,
-    start_here,
-)
+from rdmaprov.probe.connection import Command, Connection, by_relay, open_as, open_connection
 from rdmaprov.probe.errors import LoginDropped, NodeError, NodeSilent, NodeUnreachable
+from rdmaprov.probe.link import SshLink, start_here
 from rdmaprov.probe.opening import Opening
 from rdmaprov.probe.patience import Patience, in_words
 from rdmaprov.probe.target import Target

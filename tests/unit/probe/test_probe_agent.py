@@ -198,7 +198,7 @@ def test_node_that_never_stops_talking_is_unreachable(monkeypatch):
 
 
 def test_connection_that_does_not_end_is_killed(monkeypatch):
-    monkeypatch.setattr("rdmaprov.probe.connection._END_S", 0.2)
+    monkeypatch.setattr("rdmaprov.probe.link.END_S", 0.2)
     stubborn = "trap '' TERM; eval \"$0\"; while :; do sleep 1; done"
     probe = Probe({"n1": here(argv=("/bin/sh", "-c", stubborn))})
     assert probe.run("n1", "echo hi").out == "hi\n"

@@ -22,8 +22,9 @@ from tests.unit.helpers.waiting import until
 
 from rdmaprov import node
 from rdmaprov.errors import UsageError
-from rdmaprov.probe.connection import Command, LocalLink, open_connection
+from rdmaprov.probe.connection import Command, open_connection
 from rdmaprov.probe.errors import NoAnswer, NodeUnreachable
+from rdmaprov.probe.link import LocalLink
 from rdmaprov.probe.script import node_script
 from rdmaprov.watch import collect
 from rdmaprov.watch.answers import parse_names, parse_steps
