@@ -30,11 +30,10 @@ from rdmaprov.acceptance.stages.whole_fleet import WholeFleet
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
 from rdmaprov.runs.last_word import Word
+from rdmaprov.runs.results import TESTS
 from rdmaprov.words import quantity
 
 __all__ = ["Gate", "Options"]
-# Each test of pairs and groups: who measured together, when, and what they reached.
-TESTS = "tests.jsonl"
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,8 @@ def parse_facts(said: str) -> dict[str, Any]:
 COLLECTOR = Path(__file__).with_name("collector.py")
 _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
 # It takes a second; a node that does not end would hold up all others.
-_LIMIT_S = "{{ rdmaprov_task_limit_s | default(120) }}"
-_RELAY_LIMIT_S = 120  # the same
+_MOST_S = 120
+_LIMIT_S = f"{{{{ rdmaprov_task_limit_s | default({_MOST_S}) }}}}"
 _MOST_REASON = 500  # characters
 _NO_PROGRAM = (126, 127)  # a shell's exit status
 _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
@@ -162,7 +162,7 @@ def read_by_relay(
     answers, source = NodeFacts({}, {}), node_script(COLLECTOR)
     probe = Probe(targets)
     commands = {
-        name: Command(f"{getattr(target, 'interpreter', '')} -", _RELAY_LIMIT_S, source)
+        name: Command(f"{getattr(target, 'interpreter', '')} -", _MOST_S, source)
         for name, target in targets.items()
     }
     try:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from rdmaprov.dossier.findings import has_part, of_run
 from rdmaprov.dossier.kept import KeptRun, Row
 from rdmaprov.isolation.compare import BAD_SHARE
+from rdmaprov.runs.results import ALONE
 
 _MOST_TESTS = 400
-_ALONE = " alone"
 
 
 def history(runs: Sequence[KeptRun], run: KeptRun, node: str) -> Iterator[Row]:
@@ -33,7 +33,7 @@ def alone(run: KeptRun) -> Iterator[Row]:
     """Yield what each node reached by itself in an acceptance."""
     for stage in run.data.get("stages", ()):
         for number in stage["numbers"]:
-            if (name := number["what"].removesuffix(_ALONE)) in run.data["nodes"]:
+            if (name := number["what"].removesuffix(ALONE)) in run.data["nodes"]:
                 numbers = {key: round(number[key], 3) for key in ("gb_s", "least_gb_s")}
                 yield {"node": name, "stage": stage["name"], **numbers}
 

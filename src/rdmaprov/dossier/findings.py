@@ -1,19 +1,11 @@
 """What kept runs found at a node, in one form whatever the verb, and the part that they accuse."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rdmaprov.dossier.kept import KeptRun, Row
+from rdmaprov.finding.kinds import kinds
 
-# What no vendor can repair: settings, versions, processes, and what was not measured.
-_NO_PART = re.compile(
-    r"(?:backend|bandwidth|certificate|clock|control|data|input|nccl|process|rendezvous|run|sharp"
-    r"|sizes|soak|state|torch|training|version)\."
-    r"|gpu\.(?:disturbed|in-use|memory|split|unmeasured|unread)"
-    r"|node\.(?:busy|counters|neighbors|rebooted)|rank\.(?:absent|unproven|untrue)"
-    r"|traffic\.(?:priority|none)|test_"
-)
 _OF_GPU = ("gpu.", "device.slow", "sums.wrong", "rank.hangs")
 _KERNEL = ("gpu.xid", "node.fault", "link.pcie")
 _ORDER = ("rail", "rank", "node", "pair", "leaf", "fleet", "")
@@ -69,7 +61,8 @@ def accused(rows: list[Row], node: str) -> Row | None:
 
 def has_part(row: Row) -> bool:
     """Return whether a finding is about something that can be replaced."""
-    return not _NO_PART.match(row["kind"])
+    known = kinds().get(row["kind"])
+    return known.part == "yes" if known else not row["kind"].startswith("test_")
 
 
 def kernel_lines(run: KeptRun, rows: list[Row], node: str) -> Iterator[Row]:

@@ -8,12 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.acceptance.gate import TESTS
 from rdmaprov.errors import UsageError
 from rdmaprov.problem import printable
 from rdmaprov.report.read import find_run, read_results
 from rdmaprov.runs.files import read_whole
-from rdmaprov.runs.results import MOST_BYTES, RESULTS, newest_paths, results_of
+from rdmaprov.runs.results import MOST_BYTES, RESULTS, TESTS, newest_paths, results_of
 from rdmaprov.words import some
 
 NOT_READ = "not read"

@@ -15,10 +15,12 @@ class FindingKind(NamedTuple):
     """What all findings of a kind have in common.
 
     Attributes:
+        part: `yes` if what is at fault can be replaced, `no` for a setting, a process and the like.
         means: what is wrong; unknown, where a finding is not verified.
         causes: the usual ones, the most frequent one first, and what to do.
     """
 
+    part: str
     means: str
     seen: str
     causes: str

@@ -9,6 +9,7 @@ from rdmaprov.history import parts
 from rdmaprov.history.digest import Fact, RunDigest, RunSeries, Trouble
 from rdmaprov.history.troubles import key_maker
 from rdmaprov.node.standing import NIC_WORDS, VERSION_WORDS
+from rdmaprov.runs.results import ALONE
 
 SENT = "sent while busy"  # of the samples of each rail
 FLEET = "bus bandwidth of "  # and the name of a plane without a single rail
@@ -61,7 +62,7 @@ def _stages(
     for stage in parts.mappings(data, "stages"):
         for each in parts.mappings(stage, "numbers"):
             what, rate = parts.text(each, "what"), parts.number(each, "gb_s")
-            node = what.removesuffix(" alone")
+            node = what.removesuffix(ALONE)
             if rate is not None and node in names:
                 alone = "bus bandwidth alone"
                 yield RunSeries(parts.text(stage, "name"), alone, node, None, 0, _GB_S, ""), rate

@@ -14,9 +14,10 @@ from rdmaprov.history import parts
 from rdmaprov.history.compare import RunNotRead
 from rdmaprov.problem import printable
 from rdmaprov.runs.envelope import CHANGED
-from rdmaprov.runs.groups import fold_names, subject
+from rdmaprov.runs.groups import count_states, fold_names, subject
+from rdmaprov.runs.last_word import Word, in_order
 from rdmaprov.runs.results import RESULTS, NotRead, load_results
-from rdmaprov.validate.results import COMPARED, CheckResult, Outcome
+from rdmaprov.validate.results import COMPARED, CheckResult, Outcome, compared_data
 
 _SHOWN = 5  # nodes of one check that are named on its line; all are under `compared`
 
@@ -155,10 +156,7 @@ class Merged:
             "fleet": {key: dict(own) for key, own in self.fleet.items()},
             "complete": {"fleet": whole, "left_out": sorted({*self._left_out()})},
             "checks": list(self.checks),
-            "compared": [
-                dict(zip((*COMPARED, "nodes"), (*key, nodes), strict=True))
-                for key, nodes in self.compared.items()
-            ],
+            "compared": compared_data(self.compared),
             "merged": [
                 {"run": run.name, "site": run.site, "commit": run.commit, "nodes": own}
                 for run in self.runs
@@ -180,15 +178,19 @@ def merge(runs: Sequence[Part], names: Sequence[str]) -> Merged:
     found = Merged(runs, names)
     for name in names:
         own = sorted((run for run in runs if name in run.states), key=lambda run: run.ended)
-        # A controller's clock can be wrong; a node's own uptime is not.
-        if len({run.states[name].get("boot_id") for run in own}) == 1:
-            own.sort(key=lambda run: parts.number(run.states[name], "uptime_s") or 0.0)
         if own:
-            found.chosen[name] = own[-1]
+            words = [_word(run.states[name], number) for number, run in enumerate(own)]
+            found.chosen[name] = own[int(in_order(words[::-1])[-1].run)]
     found.conflicts += _conflicts(found)
     found.unknown += _unknown(found)
     _judge(found)
     return found
+
+
+def _word(state: Mapping[str, Any], number: int) -> Word:
+    """Return what orders the runs that asked a node."""
+    uptime_s = parts.number(state, "uptime_s") or 0.0
+    return Word("", str(number), parts.text(state, "boot_id"), uptime_s)
 
 
 def _conflicts(found: Merged) -> Iterator[str]:
@@ -295,13 +297,6 @@ def lines(found: Merged) -> Iterator[str]:
             yield f"{parts.text(each, 'test').rpartition('::')[2]}: {parts.text(each, 'message')}"
     yield from (printable(f"conflict: {each}") for each in found.conflicts)
     yield from (printable(f"not verified: {each}") for each in found.unknown)
-    states: dict[str, list[str]] = {}
-    for name, own in found.nodes.items():
-        states.setdefault(parts.text(own, "state"), []).append(name)
-    said = [
-        f"{len(states[each]):,} {each}"
-        + (f" ({fold_names(states[each])})" if each != "passed" else "")
-        for each in ("passed", "failed", "unknown")
-        if each in states
-    ]
-    yield f"{len(found.runs)} runs, {len(found.nodes):,} nodes: {', '.join(said)}"
+    states = {name: parts.text(own, "state") for name, own in found.nodes.items()}
+    words = {each: each for each in ("passed", "failed", "unknown")}
+    yield f"{len(found.runs)} runs, {count_states(states, words, ('failed', 'unknown'))}"

@@ -82,7 +82,7 @@ def last_words(site: Path, nodes: Collection[str], runs: Path | None = None) -> 
             any(word.state != STALE for word in said[node]) for node in nodes
         ):
             enough = _started(data) - _CLOCKS
-    return {node: _in_order(words)[-1] for node, words in said.items() if words}
+    return {node: in_order(words)[-1] for node, words in said.items() if words}
 
 
 @cache
@@ -128,7 +128,7 @@ def _untouched(own: Mapping[str, Any]) -> bool:
     return own.get("state") == "unreachable" and own.get("roles_run") == []
 
 
-def _in_order(words: list[Word]) -> list[Word]:
+def in_order(words: list[Word]) -> list[Word]:
     """Return words, the newest first, with the oldest first; those of one boot by its uptime."""
     ordered = words[::-1]
     for boot in {word.boot_id for word in words} - {""}:

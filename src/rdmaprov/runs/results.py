@@ -8,6 +8,10 @@ from rdmaprov.runs.envelope import SCHEMA
 from rdmaprov.runs.files import read_whole
 
 RESULTS = "results.json"
+# In logs/, each test of pairs and groups: who measured together, when, and what they reached.
+TESTS = "tests.jsonl"
+# Behind a node's name, ends what a number is of that it reached by itself.
+ALONE = " alone"
 # How many runs to look through for what the newest ones tell. Our choice: of a large fleet, each
 # takes some 0.3 s.
 MOST_READ = 20

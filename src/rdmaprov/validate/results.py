@@ -172,10 +172,7 @@ class CheckResults:
             "fleet": self._subjects(""),
             "complete": {"fleet": self._is_fleet_complete(), "left_out": self.asked.left_out},
             "checks": [one.as_data() for one in self.judged],
-            "compared": [
-                dict(zip((*COMPARED, "nodes"), (*key, nodes), strict=True))
-                for key, nodes in self.compared.items()
-            ],
+            "compared": compared_data(self.compared),
         }
 
     def nodes_as_data(self) -> dict[str, Any]:
@@ -218,6 +215,12 @@ class CheckResults:
 
     def _subjects(self, name: str) -> dict[str, dict[str, int]]:
         return {key: dict(found) for key, found in self.by_subject.get(name, {}).items()}
+
+
+def compared_data(compared: Mapping[tuple[str, ...], list[str]]) -> list[dict[str, Any]]:
+    """Return what checks of the fleet compared, as results.json has it."""
+    names = (*COMPARED, "nodes")
+    return [dict(zip(names, (*key, nodes), strict=True)) for key, nodes in compared.items()]
 
 
 def _counted(found: Counter[str]) -> dict[str, int]:

@@ -95,11 +95,7 @@ class Bastion(contextlib.ExitStack):
         node = self._sshd(keys, "node", "MaxStartups 2000\nMaxSessions 2000")
         jump = self._sshd(keys, "bastion", "MaxStartups 2000" if takes_all else "")
         if scanned:
-            over = threading.Event()
-            strangers = threading.Thread(target=_knock, args=(jump, over))
-            strangers.start()
-            self.callback(strangers.join)
-            self.callback(over.set)
+            self._scan(jump)
         self._start(
             [sys.executable, "-m", "tests.unit.helpers.slow_relay", str(delay_s), str(jump)],
             "relay",
@@ -115,20 +111,25 @@ class Bastion(contextlib.ExitStack):
         config.write_text(CLIENT.format(user=getpass.getuser(), at=keys, **ports))
         public = (keys / "host_key.pub").read_text()
         (keys / "known_hosts").write_text(f"bastion {public}node {public}")
-        names = [f"n{number:03}" for number in range(1, count + dead + hung + 1)]
         kinds = ["node"] * count + ["dead"] * dead + ["hung"] * hung
+        names = [f"n{number:03}" for number in range(1, len(kinds) + 1)]
         self.bad = names[count:]
+        self._write_site(dict(zip(names, kinds, strict=True)), config, variables or {})
+
+    def _write_site(
+        self, kinds: Mapping[str, str], config: Path, variables: Mapping[str, object]
+    ) -> None:
         hosts = {
             name: {"unit": number, "ansible_host": f"{name}.{kind}"}
-            for number, (name, kind) in enumerate(zip(names, kinds, strict=True))
+            for number, (name, kind) in enumerate(kinds.items())
         }
         shared = {
             "ansible_ssh_common_args": f"-F {config}",
             "ansible_ssh_args": "-o ControlMaster=auto -o ControlPersist=60s",
             "ansible_python_interpreter": sys.executable,
             "ansible_ssh_timeout": 60,  # all nodes share this machine's processors
-            "ansible_control_path_dir": str(at / "cp"),
-            **(variables or {}),
+            "ansible_control_path_dir": str(self.at / "cp"),
+            **variables,
         }
         away = {
             "hosts": {"bastion": {"fabric_node": False}},
@@ -138,6 +139,13 @@ class Bastion(contextlib.ExitStack):
         files = {**GOOD, "hosts.yml": json.dumps(groups)}
         rails = GOOD["group_vars/all.yml"].replace("198.18.", "10.").replace(*ADDRESS)
         write(self.site, {**files, "group_vars/all.yml": rails})
+
+    def _scan(self, jump: int) -> None:
+        over = threading.Event()
+        strangers = threading.Thread(target=_knock, args=(jump, over))
+        strangers.start()
+        self.callback(strangers.join)
+        self.callback(over.set)
 
     def _sshd(self, keys: Path, name: str, more: str) -> int:
         with socket.socket() as one:

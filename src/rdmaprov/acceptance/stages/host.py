@@ -26,6 +26,7 @@ from rdmaprov.isolation import compare
 from rdmaprov.perftest import errors
 from rdmaprov.perftest.model import End, PathMeasurer, PathResult, PathTest
 from rdmaprov.perftest.tool.options import Settings
+from rdmaprov.runs.results import ALONE
 from rdmaprov.words import quantity
 
 # A node of eight rails, eight GPUs and two sockets has 65 rounds; a slot fills in milliseconds.
@@ -49,7 +50,7 @@ def run_host(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageR
         if (row := _best_row(ran)) is not None and ran.good:
             rates[node.name] = row.busbw_gb_s
     least = compare.least_rate(rates) if site.backend == "nccl" else 0.0
-    report.numbers += [StageNumber(f"{name} alone", rate, least) for name, rate in rates.items()]
+    report.numbers += [StageNumber(name + ALONE, rate, least) for name, rate in rates.items()]
     if site.backend == "nccl":  # ranks of gloo share the CPU with whatever else runs there
         report.findings += compare.slow_nodes(rates)
         nodes = {name: node for ran in runs for name, node in ran.nodes.items()}
