@@ -1,5 +1,6 @@
 """A directory with a site, and the environment of its Slurm."""
 
+import re
 import sys
 from contextlib import contextmanager
 
@@ -30,7 +31,12 @@ class Place:
 
 
 def reasons(cluster):
-    return cluster.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines()
+    """Return the nodes' states; a star is of a node that was not pinged since it was resumed.
+
+    The reason of an idle node is none: newer versions of Slurm keep one that is over.
+    """
+    said = cluster.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").replace("*|", "|")
+    return [re.sub(r"\|idle\|.*", "|idle|none", line) for line in sorted(said.splitlines())]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.certified import SIZES, CertifiedFleet
+from tests.cli.slurm_place import reasons
 from tests.unit.helpers.slurm_cluster import need_slurm, running_cluster
 from tests.unit.helpers.waiting import until
 
@@ -93,12 +94,6 @@ def checked(root, code):
     return f"rdmaprov_certificate_code {code}\n" in text
 
 
-def reasons(cluster):
-    """Return the nodes' states; a star is of a node that was not pinged since it was resumed."""
-    said = cluster.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").replace("*|", "|")
-    return sorted(said.splitlines())
-
-
 def edit(root, **changes):
     path = root / LEFT
     left = json.loads(path.read_text())
@@ -143,6 +138,18 @@ def test_node_with_another_machine_is_drained_with_the_reason(nodes):
     wanted = sorted([f"{NAMES[0]}|drained|{why}", idle(NAMES[1])])
     assert until(lambda: reasons(cluster) == wanted), reasons(cluster)
     assert "rdmaprov_certificate_valid 1\n" in (other / METRICS).read_text()
+
+
+def test_node_that_was_resumed_is_drained_again(nodes):
+    """From 23.02 Slurm keeps the reason of a node that was resumed."""
+    cluster, (root, _) = nodes
+    for _ in range(2):
+        replace_machine(root)
+        assert until(lambda: f"{NAMES[0]}|drained" in reasons(cluster)[0]), reasons(cluster)
+        (root / SERIAL).write_text("SN000000\n")
+        assert until(partial(checked, root, 0))
+        cluster.ask("scontrol", "update", f"nodename={NAMES[0]}", "state=resume")
+        assert until(lambda: reasons(cluster)[0] == idle(NAMES[0])), reasons(cluster)
 
 
 @pytest.mark.parametrize("reason", ["bad board", "rdmaprov: replace stopped at accept: failed"])

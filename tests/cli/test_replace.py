@@ -130,6 +130,8 @@ def test_scheduler_that_is_away_stops_before_apply(cluster, place):
     [
         (["n9"], "n9 is no node of site"),
         (["n1", "--host-key", "MD5:aa"], "--host-key MD5:aa is no SHA256 fingerprint"),
+        (["n1", "--host-key", "@absent"], "--host-key @absent: "),
+        (["n1", "--host-key", "@site/hosts.yml"], "--host-key site/hosts.yml:1: ---: not a node"),
         (["n1", "n2", "--host-key", f"SHA256:{'a' * 43}"], "it does not say of which"),
         (["n1", "--reservation", "tests"], "--reservation needs Slurm, which is not the site's"),
         (["n1", "--sizes", "8:1Q"], "--sizes 8:1Q: '1Q' is not a size"),
@@ -183,9 +185,15 @@ def test_changed_host_key_shows_both_and_sends_nothing(sshd, allowed):
     assert not got_in.exists()
 
 
-def test_allowed_host_key_replaces_the_old_one(sshd):
+@pytest.mark.parametrize("by_file", [False, True])
+def test_allowed_host_key_replaces_the_old_one(sshd, by_file):
     place, keys, got_in = sshd
-    code, said = place.replace("n1", "--host-key", fingerprint(keys, "host_key"))
+    allowed = fingerprint(keys, "host_key")
+    if by_file:
+        lines = ["# rack 1", f"n1  {allowed}  # as on its console", f"n9={allowed}"]
+        (place.directory / "rack").write_text("\n".join(lines))
+        allowed = "@rack"
+    code, said = place.replace("n1", "--host-key", allowed)
     assert "n1: its new host key is in " in said
     assert code == ExitCode.UNKNOWN  # this sshd runs nothing that reads a node
     assert "n1: stopped at compare: " in said

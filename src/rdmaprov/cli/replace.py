@@ -21,8 +21,9 @@ from rdmaprov.cli.verbosity import verbosity_options
     "--host-key",
     "host_keys",
     multiple=True,
-    metavar="[NODE=]SHA256:...",
-    help="Accept this host key, as ssh-keygen -lf prints it on the node's console.",
+    metavar="[NODE=]SHA256:...|@FILE",
+    help="Accept this host key, as ssh-keygen -lf prints it on the node's console; or those of"
+    " FILE, a node and its key on each line.",
 )
 @click.option(
     "--yes", is_flag=True, help="Overwrite host variables that the new machine contradicts."

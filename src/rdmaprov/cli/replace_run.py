@@ -122,7 +122,11 @@ def _show(work: Work, step: str, lines: Iterator[str]) -> None:
         work.ready.screen.show(Line(f"{step}: {line}"))
 
 
-_KEY = re.compile(r"(?:([^=]+)=)?(SHA256:[A-Za-z0-9+/]{43})=?")
+_CONSOLE = (
+    "Print it on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub;"
+    " write NODE SHA256:..., a line for each node of a file"
+)
+_KEY = re.compile(r"(?:([^=\s]+)[=\s]\s*)?(SHA256:[A-Za-z0-9+/]{43})=?")
 
 
 def return_nodes(
@@ -223,15 +227,19 @@ def _require_known(ready: session.Prepared, site: Path, names: tuple[str, ...]) 
 def allowed_keys(texts: tuple[str, ...], nodes: tuple[str, ...]) -> dict[str, str]:
     """Return the host key that the user allows for each node, as a fingerprint.
 
+    A file (`@FILE`) has a node and its fingerprint on each line, and may have other nodes, too.
+
     Raises:
         UsageError: one is no fingerprint, or does not say which of several nodes it is of.
     """
     keys: dict[str, str] = {}
     for text in texts:
+        if text.startswith("@"):
+            keys |= _keys_in(Path(text[1:]), nodes)
+            continue
         found = _KEY.fullmatch(text)
         if found is None:
-            hint = "Print it on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
-            raise UsageError(f"--host-key {text} is no SHA256 fingerprint", hint)
+            raise UsageError(f"--host-key {text} is no SHA256 fingerprint", _CONSOLE)
         name = found[1] or (nodes[0] if len(nodes) == 1 else "")
         if name not in nodes:
             which = f"{name} is not among them" if name else "it does not say of which"
@@ -241,3 +249,19 @@ def allowed_keys(texts: tuple[str, ...], nodes: tuple[str, ...]) -> dict[str, st
             raise UsageError(message, f"Write --host-key {nodes[0]}={found[2]}")
         keys[name] = found[2]
     return keys
+
+
+def _keys_in(file: Path, nodes: tuple[str, ...]) -> dict[str, str]:
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--host-key @{file}: {error}", "Name a file that can be read") from error
+    keys: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if text := line.partition("#")[0].strip():
+            found = _KEY.fullmatch(text)
+            if found is None or not found[1] or keys.get(found[1], found[2]) != found[2]:
+                wrong = "not a node and its fingerprint, or another one than above"
+                raise UsageError(f"--host-key {file}:{number}: {text}: {wrong}", _CONSOLE)
+            keys[found[1]] = found[2]
+    return {node: key for node, key in keys.items() if node in nodes}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.scheduler.model import NodeStatus, Scheduler, our_reason
+from rdmaprov.scheduler.model import MARK, NodeStatus, Scheduler, our_reason
 from rdmaprov.words import duration
 
 POLL_S = 2.0  # one scontrol and one squeue each; our choice
@@ -55,7 +55,7 @@ class Clock:
 
 def is_foreign(status: NodeStatus) -> bool:
     """Return whether somebody else took a node out of service."""
-    if status.is_ours or status.reason in _OF_SLURM:
+    if status.reason.startswith(MARK) or status.reason in _OF_SLURM:
         return False
     return status.drains or (not status.up and bool(status.reason))
 

@@ -60,7 +60,7 @@ def _node(line: str) -> NodeStatus:
         raise _odd(f"this line has no node with a state: {printable(line)[:60]}")
     flags = set(_flags(state[1]))
     why = _REASON.search(line) or _UNSIGNED.search(line)
-    drains, busy = _DRAIN in flags, bool(flags & _WORKS)
+    drains, up, busy = _DRAIN in flags, not flags & _AWAY, bool(flags & _WORKS)
     return NodeStatus(
         name[1],
         state[1].lower(),
@@ -68,8 +68,9 @@ def _node(line: str) -> NodeStatus:
         busy,
         idle=flags <= _IDLE and "IDLE" in flags,
         planned="PLANNED" in flags and "IDLE" in flags and flags <= _IDLE | {"PLANNED"},
-        up=not flags & _AWAY,
-        reason=printable(" ".join(why[1].split())) if why else "",
+        up=up,
+        # From 23.02 the reason of a node that was resumed stays [node_mgr.c, node_did_resp].
+        reason=printable(" ".join(why[1].split())) if why and (drains or not up) else "",
     )
 
 

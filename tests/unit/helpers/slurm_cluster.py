@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from tests.unit.helpers.waiting import until
 
-_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
+# Another Slurm than this machine's: a directory of its programs, see in_root.
+OTHER = "RDMAPROV_TEST_SLURM"
+_PATH = ":".join(filter(None, [os.environ.get(OTHER), os.environ.get("PATH"), "/usr/sbin"]))
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc")
 CONFIGURATION = """\
 ClusterName=made-up

@@ -21,7 +21,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.scheduler.model import NodeStatus, our_reason
 from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.scheduler.programs import SchedulerError, ask, most_bytes
-from rdmaprov.scheduler.service import Clock, give_back, note, take_out
+from rdmaprov.scheduler.service import Clock, give_back, is_foreign, note, take_out
 from rdmaprov.scheduler.slurm import Slurm, health_check_program
 from rdmaprov.scheduler.slurm_text import fold_parts, parse_jobs, parse_nodes
 
@@ -249,6 +249,19 @@ def test_reason_ends_before_who_set_it_and_what_newer_versions_add(user):
         ["n1"],
     ).values()
     assert seen.reason == "bad [x@y] DIMM"
+
+
+def test_reason_of_a_node_that_was_resumed_is_over():
+    shown = (FIXTURES / "show_node_resumed.txt").read_text()
+    for state, reason in (("IDLE", ""), ("IDLE+DRAIN", "bad cable"), ("DOWN", "bad cable")):
+        (seen,) = parse_nodes(shown.replace("=IDLE", f"={state}"), ["n1"]).values()
+        assert seen.reason == reason
+
+
+def test_our_old_reason_of_a_node_that_is_down_is_nobodys_decision():
+    status = NodeStatus("n1", "down", False, False, False, up=False, reason="rdmaprov: replace")
+    assert not is_foreign(status)
+    assert is_foreign(replace(status, reason="bad cable"))
 
 
 def test_node_whose_daemon_does_not_answer_is_not_up():

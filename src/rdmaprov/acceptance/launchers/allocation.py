@@ -19,6 +19,7 @@ from rdmaprov.scheduler.slurm_text import expand, fold_parts
 
 WAIT_S = 60  # for nodes, unless the site says --immediate=SECONDS; our choice
 _END_S = 20
+_NAMES = "Run: sinfo -N; names in the inventory must be Slurm's NodeName"
 _DOCS = "docs/ranks.md"
 _ABSENT = f"Run accept where Slurm's commands are, or pass --launcher ssh ({_DOCS})"
 CONNECT_S = 60
@@ -89,7 +90,9 @@ def allocate(
     command = allocation_command(names, gpus, limit_s, options)
     process = _start(command)
     try:
-        yield Allocation(_job_number(process, names))
+        job = _job_number(process, names)
+        _check_nodes(names, job, ask("squeue", "-h", "-j", job, "-o", "%N").strip(), _NAMES)
+        yield Allocation(job)
     except BaseException:
         process.terminate()  # one that still waits withdraws its job; salloc ends in order
         raise
@@ -157,7 +160,8 @@ def _nodes_in_use(names: Sequence[str]) -> str:
     seen: dict[str, str] = {}
     for line in text.splitlines():
         name, state, reason = [*line.split("|", 2), "", ""][:3]
-        why = f" ({reason})" if reason not in ("", "none") else ""
+        # That of a node in service is of earlier, see slurm_text.
+        why = f" ({reason})" if reason != "none" and re.match("drain|down|fail", state) else ""
         seen[name] = printable(f"{state}{why}")[:200]
     states = {name: seen.get(name, "not known to Slurm") for name in names}
     odd: dict[str, list[str]] = {}
@@ -185,12 +189,20 @@ def use_job(names: Sequence[str], job: str) -> Iterator[Allocation]:
             f"Slurm's job {job} does not run: {printable(state) or 'not known'}",
             "Run: squeue --me; or leave out --slurm-job, and accept asks for an allocation",
         )
+    _check_nodes(names, job, nodes, "Select its nodes with --limit")
+    yield Allocation(job)
+
+
+def _check_nodes(names: Sequence[str], job: str, nodes: str, hint: str) -> None:
+    """Raise UnreachableError if a job lacks nodes.
+
+    From 24.11 at the latest, salloc takes other nodes for names that Slurm does not know.
+    """
     there = set(expand(nodes))
     missing = [name for name in names if name not in there]
     if missing:
         message = f"Slurm's job {job} does not have {fold_names(missing)}, but {printable(nodes)}"
-        raise UnreachableError(message, "Select its nodes with --limit")
-    yield Allocation(job)
+        raise UnreachableError(message, hint)
 
 
 def gpus_of(values: Sequence[Mapping[str, object]]) -> int:

@@ -3,7 +3,7 @@
 An acceptance left this program. Needs Python 3.6 and root. The exit codes are those of the program
 `certificate` beside it. Only code 1, what is known to be wrong with this node, drains it, and:
 
-- a node whose state has a reason already is left alone, whoever wrote it;
+- a node that is out of service already is left alone, whoever took it out;
 - it waits 0 to 30 s, by the node's name, so that nodes of a fleet do not act at once;
 - where as many nodes as `drains` in certificate.json carry its reason already, it only reports.
 
@@ -69,15 +69,20 @@ def slurm(*words):
 
 
 def reason_of(node):
-    """Return why a node is out of service, or is to be; empty for no reason."""
+    """Return why a node is out of service, or is to be; empty for no reason.
+
+    From 23.02 Slurm keeps the reason of a node that was resumed: nobody's any more.
+    """
     said = slurm("scontrol", "-o", "show", "node", node)
     state = re.search(r"\bState=(\S+)", said)
     if state is None:
         raise NoSlurm("scontrol: it does not say the state of {}".format(node))
+    if not re.search("DRAIN|DOWN|FAIL", state.group(1)):
+        return ""
     reason = re.search(r"\bReason=(.*?)(?: \[\S+@\S+\])?\s*(?: Comment=.*)?$", said)
     if reason is not None and reason.group(1) not in ("", "(null)"):
         return reason.group(1)
-    return state.group(1) if "DRAIN" in state.group(1) or "DOWN" in state.group(1) else ""
+    return state.group(1)
 
 
 def drained():
