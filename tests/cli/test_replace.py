@@ -156,6 +156,7 @@ def sshd(tmp_path):
     got_in = tmp_path / "got-in"
     variables = made.variables("n1", f"ForceCommand touch {got_in}", known="other_host_key")
     variables["ansible_ssh_timeout"] = 60
+    variables["ansible_control_path"] = f"{tmp_path}/c"  # no connection of another test's
     hosts = {"nodes": {"hosts": {"n1": {"unit": 1, **variables}, "n2": {"unit": 2}}}}
     write(tmp_path / "site", {**GOOD, "hosts.yml": f"---\n{yaml.safe_dump(hosts)}"})
     return Place(tmp_path, {}), keys, got_in
@@ -199,7 +200,7 @@ def test_allowed_host_key_replaces_the_old_one(sshd, by_file):
     assert "n1: stopped at compare: " in said
     public = (keys / "host_key.pub").read_text().split()[:2]
     assert (keys / "known_n1").read_text().split() == ["n1", *public]
-    assert got_in.exists()
+    assert got_in.exists(), said
     _, said = place.replace("n1")
     assert "host key that it shows" not in said
 
