@@ -1,5 +1,6 @@
 """The floor by algorithm, against published measurements, and what the docs print of it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,13 @@ def test_signature_is_in_the_docs(item):
     low, high = item.left(H100, "auto")
     row = f"| {item.cause} | {100 * low:.0f} to {100 * high:.0f} % | {item.check} | {item.source} |"
     assert row in (DOCS / "slow.md").read_text(encoding="utf-8")
+
+
+def test_signatures_of_the_docs_begin_with_the_narrowest():
+    found = re.findall(r"\| (\d+) to (\d+) % \|", (DOCS / "slow.md").read_text(encoding="utf-8"))
+    widths = [int(high) - int(low) for low, high in found]
+    assert len(widths) == len(SIGNATURES)
+    assert widths == sorted(widths)
 
 
 @pytest.mark.parametrize("nodes", [2, 4, 8, 16, 32, 64, 128, 256, 512])

@@ -32,6 +32,7 @@ from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
 from rdmaprov.acceptance.preflight.needs import reader_request
 from rdmaprov.acceptance.ranks import events as rank_events
 from rdmaprov.acceptance.ranks.plan import GateJob, JobPlane, Task
+from rdmaprov.acceptance.stage_report import USUAL
 from rdmaprov.finding.finding import Finding
 
 LARGE = 8 << 30
@@ -420,3 +421,10 @@ def test_there_are_30_kinds_of_faults_and_some_are_kept_for_the_test():
     assert len(everything) >= 30
     assert 5 <= sum(kind.held_out for kind in everything) < len(everything) / 3
     assert {kind.level for kind in everything} == {"node", "rank", "rail", "leaf", "pair", "fleet"}
+
+
+def test_page_of_symptoms_has_what_the_gate_says_of_a_throttled_node():
+    [kind] = [each for each in kinds() if each.name == "throttled-power"]
+    [finding] = accept(usual_shape(16), kind, 1, stages=USUAL).result.findings
+    page = Path(__file__).parents[3] / "docs/symptoms.md"
+    assert f"\n{finding.text}\n" in page.read_text()
