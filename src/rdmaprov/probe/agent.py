@@ -36,6 +36,14 @@ INERT = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=@%+
 PROGRAMS = (
     b"cat dpkg-query ethtool getent hostname id ip ls readlink rpm stat systemctl uname".split()
 )
+# What testinfra asks of a name each, what tells the same of many at once, and what ends an answer:
+# dpkg-query reads all packages each time it starts.
+BY_NAME = {
+    b"dpkg-query -f '${Status}' -W": (b"dpkg-query -f '${Package} = ${Status}\\n' -W", b""),
+    b"/usr/sbin/sysctl -n": (b"/usr/sbin/sysctl", b"\n"),
+    b"/sbin/sysctl -n": (b"/sbin/sysctl", b"\n"),
+}
+NAME = INERT.translate(None, b"/:=@%, ")
 
 
 class Job:
@@ -165,6 +173,23 @@ if not hasattr(os, "posix_spawn"):
     start_command = start_by_old_python
 
 
+def merged(requests):
+    """Return requests with those as one that one start of a program answers; see Agent.split."""
+    groups = {}
+    for request in requests:
+        number, limit, _, command, given = request
+        head, _, name = command.rpartition(b" ")
+        is_odd = head not in BY_NAME or given or name[:1] in b"-" or name.strip(NAME)
+        key = number if is_odd or name in groups.get((head, limit), ()) else (head, limit)
+        groups.setdefault(key, {})[name] = request
+    for key, named in groups.items():
+        if len(named) == 1:
+            yield named.popitem()[1]
+        else:
+            command, end = BY_NAME[key[0]]
+            yield (named, end), key[1], False, b" ".join([command, *named]), b""
+
+
 def end_group(pid):
     """Kill a process and what it started."""
     try:
@@ -232,18 +257,19 @@ class Agent:
         data = os.read(0, 1 << 20)
         self.heard = time.monotonic()
         self.received += data
-        while True:
-            head, found, rest = self.received.partition(b"\n")
-            if not found:
-                return bool(data)
+        heard = []
+        while b"\n" in self.received:
+            head, _, rest = self.received.partition(b"\n")
             number, limit, *lengths = head.split()
             command, given = map(int, lengths)
             if len(rest) < command + given:
-                return bool(data)
+                break
             texts = rest[:command], rest[command : command + given]
             is_patient = limit.endswith(b"+")
-            self.waiting.append((int(number), float(limit.rstrip(b"+")), is_patient, *texts))
+            heard.append((int(number), float(limit.rstrip(b"+")), is_patient, *texts))
             self.received = rest[command + given :]
+        self.waiting += merged(heard)
+        return bool(data)
 
     def start(self):
         """Start what there is room for."""
@@ -295,10 +321,25 @@ class Agent:
 
     def answer(self, number, status, out, err):
         """Have an answer sent, with those that come soon."""
+        if isinstance(number, tuple):
+            self.split(*number, status, out, err)
+            return
         if not self.unsent:
             self.unsent_since = time.monotonic()
         head = "{} {} {} {}\n".format(number, status, len(out), len(err))
         self.unsent += head.encode("ascii") + out + err
+
+    def split(self, named, end, status, out, err):
+        """Answer requests from what one program said of their names; if it is odd, run each."""
+        *lines, rest = bytes(out).split(b"\n")
+        said = {}
+        for name, _, value in (line.partition(b" = ") for line in lines):
+            said[name] = said.get(name, b"") + value + end
+        if status != 0 or err or rest or said.keys() != named.keys():
+            self.waiting += named.values()
+            return
+        for name, request in named.items():
+            self.answer(request[0], 0, said[name], b"")
 
     def refuse(self, number, why):
         """Answer that there is no result."""

@@ -1,6 +1,7 @@
 """The agent as a process: its protocol, its end, its Pythons; and nodes that answer oddly."""
 
 import ast
+import os
 import shlex
 import signal
 import subprocess
@@ -121,6 +122,75 @@ def test_requests_may_arrive_in_any_pieces():
         number: (0, b"%0*d" % (number + 1, number + 1) + b"\n" * number, b"%d\n" % (number + 1))
         for number in range(len(texts))
     }
+
+
+def ask_agent(commands, limit_s=10, path=os.environ["PATH"]):
+    """Return by command what an agent says that gets all of them at once."""
+    requests = [Command(text, limit_s).request(number) for number, text in enumerate(commands)]
+    argv = [sys.executable, "-I", "-S", str(AGENT), "MARK"]
+    said = {}
+    with subprocess.Popen(
+        argv, env={"PATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as agent:
+        assert agent.stdin
+        assert agent.stdout
+        agent.stdin.write(b"".join(part for request in requests for part in request))
+        agent.stdin.flush()
+        assert [agent.stdout.readline(), agent.stdout.readline()] == [b"\n", b"MARK\n"]
+        for _ in commands:
+            number, status, *lengths = agent.stdout.readline().split()
+            out, err = (agent.stdout.read(int(length)) for length in lengths)
+            said[commands[int(number)]] = status, out, err
+        agent.stdin.close()
+    return said
+
+
+SYSCTLS = ["kernel.ostype", "kernel.core_modes", "net.ipv4.tcp_rmem", "net.ipv4.conf.lo.arp_filter"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "names"),
+    [
+        ("dpkg-query -f '${Status}' -W", ["bash", "libc6", "dpkg"]),
+        ("dpkg-query -f '${Status}' -W", ["bash", "no-such-package", "dpkg"]),
+        ("dpkg-query -f '${Status}' -W", ["bash", "libc*", "dpkg", "'bash'", "-l"]),
+        ("/usr/sbin/sysctl -n", SYSCTLS),
+        ("/usr/sbin/sysctl -n", [*SYSCTLS, "kernel.no_such_key"]),
+        ("/usr/sbin/sysctl -n", [*SYSCTLS, "vm.stat_refresh"]),
+        ("/usr/sbin/sysctl -n", [*SYSCTLS, "net/ipv4/ip_forward", "--version", ""]),
+    ],
+)
+def test_names_asked_at_once_get_what_each_gets_alone(ask, names):
+    """Some are unknown, several, options; vm.stat_refresh says nothing."""
+    commands = [f"{ask} {name}" for name in names]
+    alone = [ask_agent([command]) for command in commands]
+    assert ask_agent(commands) == {text: said for each in alone for text, said in each.items()}
+
+
+@pytest.fixture
+def slow_query(tmp_path):
+    """Provide a dpkg-query that writes its arguments down, and hangs when asked of `bad`."""
+    program = tmp_path / "dpkg-query"
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$*" >>{tmp_path}/asked\n'
+        'case " $* " in *" bad "*) sleep 60;; esac\nshift 3; for name; do echo "$name = ok"; done\n'
+    )
+    program.chmod(0o755)
+    return tmp_path
+
+
+def test_many_names_start_one_program(slow_query):
+    texts = [f"dpkg-query -f '${{Status}}' -W p{number}" for number in range(20)]
+    said = ask_agent(texts, path=f"{slow_query}:{os.environ['PATH']}")
+    assert said == dict.fromkeys(texts, (b"0", b"ok", b""))
+    names = " ".join(f"p{number}" for number in range(20))
+    assert (slow_query / "asked").read_text() == f"-f ${{Package}} = ${{Status}}\\n -W {names}\n"
+
+
+def test_name_on_which_a_program_hangs_costs_no_other_its_answer(slow_query):
+    good, bad = (f"dpkg-query -f '${{Status}}' -W {name}" for name in ("good", "bad"))
+    said = ask_agent([good, bad], 1, f"{slow_query}:{os.environ['PATH']}")
+    assert said == {good: (b"0", b"good = ok\n", b""), bad: (b"-", b"", b"no answer in 1 s")}
 
 
 # What is no answer of the agent's, after a mark that is right. Each hung the run, or took memory.
