@@ -309,10 +309,10 @@ async def _ask(given: bytes, reads: int) -> tuple[float, float]:
     here = Target("here", "", ("/bin/sh", "-c"), sys.executable, 10)
     connection = await open_connection(here, node_script(PROGRAM))
     try:
-        opened = json.loads((await connection.send([Command("open", 9, given)])[0]).out)
+        opened = json.loads((await connection.send(Command("open", 9, given))).out)
         for _ in range(reads):
             await asyncio.sleep(0.02)
-            said = (await connection.send([Command("read", 9)])[0]).out
+            said = (await connection.send(Command("read", 9))).out
         steps = json.loads(said)
         return opened["cpu_us"] / 1e6, (steps["cpu_us"] - opened["cpu_us"]) / 1e6 / reads
     finally:

@@ -199,13 +199,12 @@ class MadeUpLink:
         self._answers = 0
         watch.links.append(self)
 
-    def send(self, commands: Sequence[Command]) -> list[asyncio.Future[Answer]]:
+    def send(self, command: Command) -> asyncio.Future[Answer]:
         """Answer at once, or when the others have read this second."""
         loop = asyncio.get_running_loop()
-        futures = [loop.create_future() for _ in commands]
-        for command, future in zip(commands, futures, strict=True):
-            self._answer(loop, command, future)
-        return futures
+        future = loop.create_future()
+        self._answer(loop, command, future)
+        return future
 
     def _answer(
         self, loop: asyncio.AbstractEventLoop, command: Command, future: asyncio.Future[Answer]

@@ -144,18 +144,15 @@ class Connection:
             self._refused = True
             self._link.end_input()
 
-    def send(self, commands: Sequence[Command]) -> list[asyncio.Future[Answer]]:
-        """Ask for commands, in one write; return a future for each one's answer.
+    def send(self, command: Command) -> asyncio.Future[Answer]:
+        """Ask for a command; return a future for its answer.
 
-        A future's exception is NoAnswer, if there is none to this command, or NodeUnreachable, if
-        there will be none to any.
+        Its exception is NoAnswer, if there is none to this command, or NodeUnreachable, if there
+        will be none to any.
         """
-        loop = asyncio.get_running_loop()
-        futures: list[asyncio.Future[Answer]] = [loop.create_future() for _ in commands]
-        self.request(
-            [(one, partial(_settle, to)) for one, to in zip(commands, futures, strict=True)]
-        )
-        return futures
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.request([(command, partial(_settle, future))])
+        return future
 
     def request(self, asked: Sequence[tuple[Command, Deliver]]) -> None:
         """Ask for commands, in one write; give each one's answer, or why there is none, away."""

@@ -127,7 +127,7 @@ class Session:
             if self._fetching:
                 limit += self._shared.limits.node_s
                 more += self._shared.limits.node_s
-            (future,) = connection.send([command])
+            future = connection.send(command)
             if vain := await self._patience.wait(future, limit, more):
                 connection.fail(self._stuck(f"no answer in {vain}: {command.label}"))
             return await future

@@ -45,8 +45,8 @@ _READ = Command("read", ANSWER_S)
 class CounterLink(Protocol):
     """A connection to the program on a node; probe's Connection is one."""
 
-    def send(self, commands: Sequence[Command]) -> list[asyncio.Future[Answer]]:
-        """Ask; return a future for each answer."""
+    def send(self, command: Command) -> asyncio.Future[Answer]:
+        """Ask; return a future for the answer."""
 
     def close(self) -> None:
         """End it."""
@@ -232,7 +232,7 @@ class Collector:
 
     @staticmethod
     async def _ask(account: NodeAccount, link: CounterLink, command: Command) -> str:
-        (future,) = link.send([command])
+        future = link.send(command)
         try:
             async with asyncio.timeout(command.limit_s):
                 return (await future).out  # which is cancelled with this task

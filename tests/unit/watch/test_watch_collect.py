@@ -147,8 +147,8 @@ def test_node_that_hangs_is_given_up_in_time(fleet, monkeypatch):
     closed = []
 
     class Stuck(MadeUpLink):
-        def send(self, _commands):
-            return [asyncio.get_running_loop().create_future()]
+        def send(self, _command):
+            return asyncio.get_running_loop().create_future()
 
         def close(self):
             closed.append(True)
@@ -212,10 +212,10 @@ def ask(*rounds, rails=(LOOPBACK,), root="/"):
         connection = await open_connection(here(), node_script(PROGRAM))
         try:
             given = json.dumps({"rails": list(rails), "root": str(root)}).encode()
-            said = [await connection.send([Command("open", 9, given)])[0]]
+            said = [await connection.send(Command("open", 9, given))]
             for each in rounds:
                 each()
-                said.append(await connection.send([Command("read", 9)])[0])
+                said.append(await connection.send(Command("read", 9)))
             return [answer.out for answer in said]
         finally:
             connection.close()
@@ -318,7 +318,7 @@ def test_program_leaves_nothing_open_when_it_looks_again(tree):
         try:
             sizes = []
             for _ in range(3):
-                await connection.send([Command("open", 9, given)])[0]
+                await connection.send(Command("open", 9, given))
                 sizes.append(len(list(Path(f"/proc/{process}/fd").iterdir())))
             return sizes
         finally:
