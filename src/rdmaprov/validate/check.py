@@ -153,18 +153,9 @@ class Check(pytest.Item):
         # From pytest 9.1 on, an object: of the text, the report would make another one.
         node_id: Any = self.id if hasattr(self, "id") else self.nodeid
         report = pytest.TestReport(
-            node_id,
-            self.location,
-            {self.name: 1},
-            "passed",
-            None,
-            "call",
-            (),
-            seconds,
-            start,
-            start + seconds,
-            self.user_properties,
-        )
+            node_id, self.location, {self.name: 1}, "passed", None, "call", (),
+            seconds, start, start + seconds, self.user_properties,
+        )  # fmt: skip
         if found is not None:
             self._record(report, found)
         return report
