@@ -28,6 +28,7 @@ END_S = 0.002  # between looks at a command that closed its output and has not e
 HARD_S = 1  # for one that was killed
 NOR = ", nor in "  # of a command that had one limit more: the controller then grants no other
 TOGETHER_S = 0.02  # an answer waits so long for others: each write costs ssh at both ends a packet
+LISTED_S = 0.25  # and so long while requests wait for their start
 TOGETHER_BYTES = 65536
 IGNORED = [_signal.SIGPIPE, _signal.SIGXFSZ]  # by Python, not by what it starts
 # What no shell does anything about, and programs that no shell has built in: many short commands
@@ -159,16 +160,12 @@ def start_by_old_python(command, streams):
     """Do the same before Python 3.8."""
     import subprocess
 
-    stdin, stdout, stderr = streams
     argv = ["/bin/sh", "-c", command]
-    process = subprocess.Popen(
-        argv, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
-    )
-    OLD.append(process)  # it would wait for the process itself when nobody knew it any more
+    process = subprocess.Popen(argv, -1, None, *streams, start_new_session=True)
+    process.returncode = 0  # or it would wait for the process itself when nobody knew it any more
     return process.pid
 
 
-OLD = []  # type: ignore[var-annotated]
 if not hasattr(os, "posix_spawn"):
     start_command = start_by_old_python
 
@@ -207,7 +204,7 @@ class Agent:
         self.waiting = []
         self.running = []
         self.unsent = b""
-        self.unsent_since = self.heard = time.monotonic()
+        self.send_at = self.heard = time.monotonic()
         self.starting = self.leaving = False
         self.patient_until = None  # while late commands are waited for; 0: that was in vain once
 
@@ -249,7 +246,7 @@ class Agent:
             return END_S
         ends = [job.end for job in self.running] + [self.heard + IDLE_S]
         if self.unsent:
-            ends.append(self.unsent_since + TOGETHER_S)
+            ends.append(self.send_at)
         return max(0, min(ends) - time.monotonic() + END_S)
 
     def hear(self):
@@ -325,7 +322,7 @@ class Agent:
             self.split(*number, status, out, err)
             return
         if not self.unsent:
-            self.unsent_since = time.monotonic()
+            self.send_at = time.monotonic() + (LISTED_S if self.waiting else TOGETHER_S)
         head = "{} {} {} {}\n".format(number, status, len(out), len(err))
         self.unsent += head.encode("ascii") + out + err
 
@@ -347,7 +344,7 @@ class Agent:
 
     def send(self):
         """Write the answers unless others may come soon."""
-        late = time.monotonic() >= self.unsent_since + TOGETHER_S
+        late = time.monotonic() >= self.send_at
         if late or len(self.unsent) >= TOGETHER_BYTES or not self.running:
             self.flush()
 
