@@ -21,39 +21,21 @@ _LOCAL = ("local", "ansible.builtin.local")
 _SUDO = ("sudo", "ansible.builtin.sudo")
 _OPTIONS = {
     "connection": (
-        "port",
-        "remote_user",
-        "private_key_file",
-        "ssh_args",
-        "ssh_common_args",
-        "ssh_extra_args",
-        "ssh_executable",
-        "host_key_checking",
-        "timeout",
-        "password",
+        "port", "remote_user", "private_key_file", "ssh_args", "ssh_common_args", "ssh_extra_args",
+        "ssh_executable", "host_key_checking", "timeout", "password",
     ),
     "become": ("become_user", "become_exe", "become_flags", "become_pass"),
-}
+}  # fmt: skip
 _PLUGINS = {"connection": "ssh", "become": "sudo"}
 _GENERAL = (
-    "ansible_connection",
-    "ansible_become",
-    "ansible_become_method",
-    "ansible_python_interpreter",
-)
+    "ansible_connection", "ansible_become", "ansible_become_method", "ansible_python_interpreter",
+)  # fmt: skip
 # What makes one command of ssh, whatever the user's own configuration asks for besides: a master
 # that stays behind would keep our pipes open, and a forwarding may be taken already.
 _OURS = (
-    "-T",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ControlMaster=no",
-    "-o",
-    "ClearAllForwardings=yes",
-    "-o",
-    "RemoteCommand=none",
-)
+    "-T", "-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes",
+    "-o", "RemoteCommand=none",
+)  # fmt: skip
 
 
 class Targets:

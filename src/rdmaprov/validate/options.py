@@ -25,13 +25,8 @@ WAIVED = pytest.StashKey[list[str]]()  # not of a preloaded site, which showed t
 _FLEET = pytest.StashKey[Fleet]()
 _PROBE = pytest.StashKey[AnyProbe]()
 _TESTINFRA_OPTIONS = (
-    "connection",
-    "ssh_config",
-    "ssh_identity_file",
-    "sudo",
-    "sudo_user",
-    "force_ansible",
-)
+    "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
+)  # fmt: skip
 
 
 def add_options(parser: pytest.Parser) -> None:
