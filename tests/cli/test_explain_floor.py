@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rdmaprov import cli
+from rdmaprov.bandwidth import gpus
 from rdmaprov.exit_codes import ExitCode
 
 H100 = ["--nodes", "16", "--gpus-per-node", "8", "--rails", "8", "--link-gbps", "400"]
@@ -31,13 +32,38 @@ def floor(capsys):
 def test_verdict_is_said_and_is_the_exit_code(floor, measured, verdict, code):
     done, said, _ = floor("--measured", measured)
     assert done == code
-    assert said.splitlines()[0].endswith(f": {verdict}")
+    assert said.splitlines()[0].endswith(f": {verdict} at 8 GiB (assumed; --size sets it)")
 
 
 def test_without_a_measurement_the_floor_is_derived(floor):
     code, said, _ = floor()
     assert code == ExitCode.OK
-    assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 294 GB/s\n")
+    start = (
+        "16 nodes, 8 × 400G: ceiling 400 GB/s, floor 294 GB/s at 8 GiB (assumed; --size sets it)"
+    )
+    assert said.splitlines()[0] == start
+
+
+def test_verdict_names_the_size_that_it_is_of(floor):
+    """287 GB/s are slow at 8 GiB, and healthy at 1 GiB: so the size is a part of the verdict."""
+    code, said, _ = floor("--measured", "287", "--size", "1G")
+    assert (code, said.splitlines()[0].rpartition(": ")[2]) == (ExitCode.OK, "healthy at 1 GiB")
+    assert json.loads(floor("--json", "--size", "8G")[1])["size_is_assumed"] is False
+    found = json.loads(floor("--json")[1])
+    assert (found["size_bytes"], found["size_is_assumed"]) == (8 << 30, True)
+
+
+@pytest.mark.parametrize("gpu", ["MI300X", "H1000", "nvidia"])
+def test_unknown_gpu_is_refused_with_those_that_are_known(floor, gpu):
+    code, said, complained = floor("--gpu", gpu)
+    assert (code, said) == (ExitCode.USAGE, "")
+    assert complained.startswith(f"error: --gpu: '{gpu}' is not known\nhint:  Known: H100, H200,")
+
+
+@pytest.mark.parametrize("gpu", gpus.KNOWN.split(", "))
+def test_gpu_that_is_called_known_limits_in_small_letters_too(floor, gpu):
+    for name in (gpu, f"nvidia {gpu.lower()}"):
+        assert "One node alone reaches" in floor("--gpu", name)[1], name
 
 
 @pytest.mark.parametrize("rate", ["400G", "400 Gb/s", "NDR", "8x400", "0.4T"])
@@ -49,7 +75,7 @@ def test_line_rate_is_taken_as_people_write_it(floor, rate):
     ("rate", "why", "hint"),
     [
         ("fast", "'fast' is no line rate, such as 400, 400G or NDR", "explain floor --help"),
-        ("2x400", "'2x400' has 2 rails, and --rails names 8", "one rail, pass 800"),
+        ("2x400", "--link-gbps: '2x400' has 2 rails, and --rails names 8", "one rail, pass 800"),
     ],
 )
 def test_other_line_rate_is_refused_in_two_lines(floor, rate, why, hint):

@@ -29,7 +29,11 @@ STARTS = {
     "completion": ("bash", ExitCode.OK, "_rdmaprov_completion() {"),
     "discover": ("nowhere", *NOWHERE),
     "dossier": ("nowhere n1", ExitCode.USAGE, "error: nowhere: there is no such run"),
-    "explain": (FLOOR, ExitCode.OK, "2 nodes, 8 × 400G: ceiling 400 GB/s, floor 339 GB/s"),
+    "explain": (
+        f"{FLOOR} --size=8G",
+        ExitCode.OK,
+        "2 nodes, 8 × 400G: ceiling 400 GB/s, floor 339 GB/s at 8 GiB",
+    ),
     "history": ("nowhere", ExitCode.USAGE, "error: runs/ has no run of nowhere"),
     "init": (
         "new --no-such",

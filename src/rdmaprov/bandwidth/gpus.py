@@ -32,6 +32,8 @@ _PUBLISHED: tuple[tuple[str, IntraNode | Slot], ...] = (
     (r"\bA100\b", IntraNode(232, "ring")),
     (r"\bV100\b", IntraNode(116, "ring")),
 )
+# Of these, for a message.
+KNOWN = "H100, H200, H20, H800, GH200, B200, B300, GB200, GB300, A100, A800, V100, RTX, L40S, T4"
 # By PCIe, 28 of 57.6 GB/s with eight RTX 5090 (github.com/NVIDIA/nccl/issues/1639), 20 of 28.8
 # where pairs of A100 have NVLink (github.com/NVIDIA/nccl-tests/issues/178).
 PCIE_SHARE = 0.48
@@ -48,7 +50,8 @@ _SLOTS = (
 def slot_of(names: Collection[str]) -> Slot | None:
     """Return the slot by which GPUs of one kind reach NICs; None: not known, or of several."""
     found = {
-        next((slot for pattern, slot in _SLOTS if re.search(pattern, name)), None) for name in names
+        next((slot for pattern, slot in _SLOTS if re.search(pattern, name, re.I)), None)
+        for name in names
     }
     return found.pop() if len(found) == 1 else None
 
@@ -61,7 +64,7 @@ def intra_node(names: Collection[str], slot: Slot) -> IntraNode | None:
 
 def _published(name: str, slot: Slot) -> IntraNode | None:
     for pattern, found in _PUBLISHED:
-        if re.search(pattern, name):
+        if re.search(pattern, name, re.I):
             if isinstance(found, IntraNode):
                 return found
             return IntraNode(PCIE_SHARE * min(found.gb_s, slot.gb_s), "ring")

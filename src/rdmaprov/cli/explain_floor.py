@@ -7,13 +7,15 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rdmaprov.bandwidth import ceiling, gpus
 from rdmaprov.bandwidth.fabric import Fabric, parse_slot
 from rdmaprov.bandwidth.floor import derive, judge
 from rdmaprov.bandwidth.floor_model import FloorVerdict, Judgement
-from rdmaprov.bandwidth.rates import format_gb_s, parse_sizes
+from rdmaprov.bandwidth.rates import format_gb_s, format_size, parse_sizes
 from rdmaprov.cli.options import line_rate, require_rails
+from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 
 
@@ -68,6 +70,7 @@ from rdmaprov.exit_codes import ExitCode
 )
 @click.option(
     "--intra-node",
+    "intra_node_gb_s",
     type=float,
     metavar="GB_S",
     help="Bus bandwidth (busbw) of one node alone, in GB/s.",
@@ -77,22 +80,17 @@ from rdmaprov.exit_codes import ExitCode
     "--size", default="8G", show_default=True, metavar="BYTES", help="Size of the message."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
 def floor(
-    nodes: int,
-    gpus_per_node: int,
-    rails: int,
-    link_gbps: float,
-    oversubscription: float,
+    context: click.Context,
+    /,
     measured: float | None,
     algorithm: str,
-    collective: str,
-    efa: bool,
     pcie: str | None,
-    nvlink_nodes: int,
-    intra_node: float | None,
     gpu: str | None,
     size: str,
     as_json: bool,
+    **facts: Any,  # noqa: ANN401 - click's, by the names of Fabric
 ) -> int:
     """Derive the floor and the ceiling of a collective on these nodes; judge a measurement.
 
@@ -100,29 +98,27 @@ def floor(
     the links can carry is judged impossible. Without --algorithm, the floor is the lowest of
     the algorithms that NCCL could choose.
     """
-    require_rails(link_gbps, rails)
+    require_rails(facts["link_gbps"], facts["rails"], "--link-gbps")
     nic, _, own = (pcie or "").partition(",")
-    fabric = Fabric(
-        nodes,
-        gpus_per_node,
-        rails,
-        link_gbps,
-        oversubscription,
-        parse_slot(nic) if nic else None,
-        nvlink_nodes,
-        intra_node,
-        gpu_pcie=parse_slot(own or nic) if pcie else gpus.slot_of([gpu or ""]),
-        collective=collective,
-        efa=efa,
-    )
-    if gpu and intra_node is None and (known := gpus.intra_node([gpu], fabric.gpu_slot)):
+    slot = parse_slot(own or nic) if pcie else gpus.slot_of([gpu or ""])
+    fabric = Fabric(**facts, pcie=parse_slot(nic) if nic else None, gpu_pcie=slot)
+    known = gpus.intra_node([gpu], fabric.gpu_slot) if gpu else None
+    if gpu and not known:
+        hint = f"Known: {gpus.KNOWN}. For another, leave --gpu out or pass --intra-node."
+        raise UsageError(f"--gpu: '{gpu}' is not known", hint)
+    if known and fabric.intra_node_gb_s is None:
         fabric = replace(fabric, intra_node_gb_s=known.gb_s, intra_node_by=known.algorithm)
-    wanted = derive(fabric, algorithm, size_bytes=parse_sizes(size)[-1])
+    size_bytes = parse_sizes(size)[-1]
+    is_given = context.get_parameter_source("size") is not ParameterSource.DEFAULT
+    at = f"at {format_size(size_bytes)}" + ("" if is_given else " (assumed; --size sets it)")
+    wanted = derive(fabric, algorithm, size_bytes=size_bytes)
     judgement = judge(fabric, wanted, measured)
     if as_json:
-        click.echo(json.dumps(_document(fabric, judgement, measured), indent=2))
+        found = _document(fabric, judgement, measured)
+        found |= {"size_bytes": size_bytes, "size_is_assumed": not is_given}
+        click.echo(json.dumps(found, indent=2))
     else:
-        click.echo("\n".join(_lines(judgement)))
+        click.echo("\n".join(_lines(judgement, at)))
     if judgement.verdict is FloorVerdict.NOT_JUDGED:
         return ExitCode.UNKNOWN
     return ExitCode.OK if judgement.verdict in {None, FloorVerdict.HEALTHY} else ExitCode.FAILED
@@ -163,10 +159,10 @@ def _finite(value: float) -> float | None:
     return None if math.isinf(value) else round(value, 3)
 
 
-def _lines(judgement: Judgement) -> Iterator[str]:
-    """Yield the verdict, its derivation, and the likely causes."""
+def _lines(judgement: Judgement, at: str) -> Iterator[str]:
+    """Yield the verdict with the size that it is for, its derivation, and the likely causes."""
     verdict = f": {judgement.verdict}" if judgement.verdict else ""
-    yield f"{judgement.sentence}{verdict}"
+    yield f"{judgement.sentence}{verdict} {at}"
     yield judgement.floor.derivation
     yield from judgement.notes
     if judgement.likely_causes:

@@ -119,7 +119,8 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
             facts = _facts({name: answers[name] for name in answers.keys() - _OPTIONS.keys()})
             found = _write(Path(place), facts)[1]
     except UsageError as error:
-        raise click.BadParameter(error.message, context, parameter) from error
+        message = error.message.removeprefix(f"{parameter.opts[0]}: ")
+        raise click.BadParameter(message, context, parameter) from error
     if found:
         text = f"{found[0].message}; {found[0].remedy}"
         raise click.BadParameter(text, context, parameter)
@@ -279,7 +280,7 @@ def _facts(given: Mapping[str, Any]) -> "Facts":
     nodes, rails = (tuple(known[key].replace(",", " ").split()) for key in ("nodes", "rails"))
     rails = tuple(rail for part in rails for rail in expanded(part))
     if "rails" in given and given["rails"] is not None:
-        require_rails(known["gbps"], len(rails))
+        require_rails(known["gbps"], len(rails), "--gbps")
     subnet, keys = (known.get(key, "none").strip() for key in ("subnet", "partition_keys"))
     return Facts(
         known["kind"],

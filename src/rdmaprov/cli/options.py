@@ -54,12 +54,14 @@ def line_rate(value: str | float) -> LineRate:
     return rate
 
 
-def require_rails(rate: float, rails: int) -> None:
+def require_rails(rate: float, rails: int, option: str) -> None:
     """Raise a UsageError for a line rate such as 8x400 that names another number of rails."""
     named = getattr(rate, "rails", 0)
     if named not in (0, rails):
-        hint = f"For {named} ports that are one rail, pass {named * rate:g}."
-        raise UsageError(f"'{rate}' has {named} rails, and --rails names {rails}", hint)
+        hint = f"Pass {option} {rate:g} for the rate of one rail, or name {named} rails. "
+        hint += f"For {named} ports that are one rail, pass {named * rate:g}."
+        what = f"{option}: '{rate}' has {named} rails, and --rails names {rails}"
+        raise UsageError(what, hint)
 
 
 site_argument = click.argument("site", type=click.Path(path_type=Path))

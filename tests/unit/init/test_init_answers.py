@@ -233,6 +233,15 @@ def test_rails_are_named_by_a_range(tmp_path: Path, rails: str):
     assert found == ["ens1np0", "ens2np0", "ens3np0", "ens4np0"]
 
 
+def test_rate_of_other_rails_is_named_in_either_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rate, others = ["--gbps", "8x400"], ROCE[:-2]
+    for words in ([*others, *rate], [*rate, *others]):
+        message, _ = refused(capsys, tmp_path / "new", *words, "--gpus", "0")
+        assert message == "--gbps: '8x400' has 8 rails, and --rails names 2"
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
