@@ -13,11 +13,13 @@ from rdmaprov.cli.options import VaultOptions, limit_option, site_argument, vaul
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.problem import Problem, display_path, fold_problems
+from rdmaprov.problem import Problem, display_path, fold_problems, printable
 from rdmaprov.verbosity import Verbosity, no_colour
 from rdmaprov.words import quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rdmaprov.contract import Waived
     from rdmaprov.inventory import Fleet
     from rdmaprov.runs.masks import Mask
@@ -94,7 +96,8 @@ def check(
         for problem in fold_problems(found):
             click.echo(annotation(problem) if style == "github" else colour_line(problem))
     show_waived(waived, mask)
-    for note in (controller_note(len(fleet.nodes)), jump_note(fleet), relay_note(fleet)):
+    machine = controller_note(len(fleet.nodes))
+    for note in (machine, jump_note(fleet), relay_note(fleet), *rail_notes(fleet)):
         if note:
             click.echo(mask.text(note), err=True)
     if verbosity() is Verbosity.VERBOSE or (not found and verbosity() is Verbosity.NORMAL):
@@ -137,6 +140,17 @@ def relay_note(fleet: "Fleet") -> str:
     count = sum(bool(node.get("fabric_relay")) for node in fleet.nodes)
     said = f"note: plan, apply and revert reach {quantity(count, 'node')} from here, by Ansible's "
     return f"{said}settings, and not by fabric_relay: docs/sizes.md" if count else ""
+
+
+def rail_notes(fleet: "Fleet") -> "Iterator[str]":
+    """Yield what is odd about rails, and right on some machines."""
+    from rdmaprov.contract import rails
+    from rdmaprov.runs.groups import group_by_text, label
+
+    shapes = {rails.shape(name) for name in fleet.hosts}
+    odd = {node.name: rails.notes(node, shapes) for node in fleet.nodes}
+    for text, nodes in group_by_text(odd).items():
+        yield f"note: {label(nodes, len(fleet.nodes))}: {printable(text)}"
 
 
 def show_waived(waived: "list[Waived]", mask: "Mask") -> None:

@@ -3,18 +3,54 @@
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 
 from rdmaprov.contract.nccl import RDMA_NAME
 from rdmaprov.contract.rule import FleetRule, Rule, Violation, is_roce
 from rdmaprov.inventory.model import Interface, Node, Rail
+from rdmaprov.words import quantity, some
 
 _RAILS = "fabric_rails"
 PLAN = "NVIDIA DGX SuperPOD reference architecture: rail-optimised compute fabric"
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _NETDEV = re.compile(r"[^\s/:]{1,15}")
+# What Linux takes as the name of one device, and a person means as several: ens[1-8], ens1-ens8.
+_SEVERAL = re.compile(r".*[][{}*?,%].*|(.*?)\d+(.*?)(?:-|\.\.|:)\1?\d+\2")
+_MOST_GPUS_A_RAIL = 4  # our choice: DGX-1 and HGX with four ports have two, cheap servers four
+
+
+_ONE_EACH = "write an entry for each rail, such as {netdev: ens1}, {netdev: ens2}"
+
+
+@lru_cache(maxsize=1024)  # nodes share their names
+def is_several(name: str) -> bool:
+    """Return whether a device's name is a range or a pattern that nothing has expanded."""
+    return len(name) < 64 and _SEVERAL.fullmatch(name) is not None
+
+
+def notes(node: Node, shapes: Collection[str]) -> Iterator[str]:
+    """Yield what is odd about a node's rails, and right on some machines.
+
+    Args:
+        shapes: of the hosts' names; see `shape`.
+    """
+    names = [name for rail in node.rails for name in (rail.netdev, rail.rdma) if name]
+    several = [name for name in names if is_several(name) and _NETDEV.fullmatch(name)]
+    if several:
+        yield f"{some(several, 4)}: one device to Linux, and reads like several; {_ONE_EACH}"
+    if alike := [name for name in names if name not in several and shape(name) in shapes]:
+        yield f"{some(alike, 4)}: a rail named like a node; write the name that `ip link` shows"
+    gpus, rails = node.get("fabric_gpu_count") or 0, len(node.compute_rails)
+    if rails and gpus > _MOST_GPUS_A_RAIL * rails:
+        ports = "if the node has more RDMA ports, write them into fabric_rails"
+        yield f"{gpus} GPUs share {quantity(rails, 'rail')}; {ports}"
+
+
+def shape(name: str) -> str:
+    """Return a name that others share which differ in their digits alone."""
+    return re.sub(r"\d", "0", name.partition(".")[0])
 
 
 def _devices(node: Node) -> Iterator[Violation]:
@@ -46,7 +82,9 @@ def _netdev(node: Node, rail: Rail) -> Iterator[Violation]:
         yield Violation(_RAILS, message, remedy, where)
     elif not _NETDEV.fullmatch(rail.netdev):
         message = f"'{rail.netdev}' is not a valid network device name"
-        yield Violation(_RAILS, message, "write 1 to 15 characters without space, / and :", where)
+        remedy = "write 1 to 15 characters without space, / and :"
+        remedy = _ONE_EACH if is_several(rail.netdev) else remedy
+        yield Violation(_RAILS, message, remedy, where)
 
 
 def _unique_devices(node: Node) -> Iterator[Violation]:

@@ -17,6 +17,7 @@ from rdmaprov.cli import run
 from rdmaprov.cli.check import controller_note
 from rdmaprov.contract.qos import NOTES
 from rdmaprov.contract.subnet import _hosts
+from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet, Node, load_site, schema
 from rdmaprov.lab import model, shapes, site
 from rdmaprov.lab.accel import Accel
@@ -133,6 +134,41 @@ def test_small_neighbor_table_of_the_controller_is_noted(tmp_path):
     said = controller_note(2000, tmp_path)
     assert "holds 1024 entries" in said
     assert said.endswith("sysctl -w net/ipv4/neigh/default/gc_thresh3=8000")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "rails", "says"),
+    [
+        (8, ["ens1"], "2 nodes: 8 GPUs share 1 rail; if the node has more RDMA ports, write"),
+        (8, ["ens1", "ens2"], ""),
+        (0, ["ens1"], ""),
+        (0, ["ens1-ens8"], "2 nodes: ens1-ens8: one device to Linux, and reads like several;"),
+        (0, ["ens[1-8]", "ens{1..8}np0", "ens*"], "ens[1-8], ens{1..8}np0, ens*: one device"),
+        (0, ["ens1np0-ens8np0"], "ens1np0-ens8np0: one device to Linux"),
+        (0, ["ens1-8"], "ens1-8: one device to Linux"),
+        (0, ["rdma-rail0", "eth0-rdma1", "ens1.100", "enP2p1s0f0np0"], ""),
+        (0, ["n2", "n9"], "2 nodes: n2, n9: a rail named like a node; write the name that `ip"),
+        (0, ["n10", "n2a"], ""),
+    ],
+)
+def test_rails_that_are_odd_and_may_be_right_are_a_note(
+    gpus: int, rails: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    of = list(range(gpus))
+    entries = "".join(f"  - {{netdev: '{name}', gpus: {of}}}\n" for name in rails)
+    text = f"---\nfabric_kind: roce\nfabric_link_gbps: 400\nfabric_gpu_count: {gpus}\n"
+    files = {**sites.GOOD, "group_vars/all.yml": f"{text}fabric_rails:\n{entries}"}
+    code = run(["check", str(sites.write(tmp_path / "site", files))])
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert (code, bool(notes)) == (ExitCode.OK, bool(says)), notes
+    assert says in "".join(notes)
+
+
+@pytest.mark.parametrize("name", ["ens[1:8]", "ens1np0:ens8np0", "enp26s0f0-enp33s0f0"])
+def test_name_that_is_several_and_none_to_linux_is_told_to_be_several(name: str, tmp_path: Path):
+    text = sites.GOOD["group_vars/all.yml"].replace("ens1,", f"'{name}',")
+    (problem,) = found(sites.write(tmp_path, {**sites.GOOD, "group_vars/all.yml": text}))
+    assert (problem.rule, problem.remedy[:31]) == ("rails.named", "write an entry for each rail, s")
 
 
 @pytest.mark.parametrize(
