@@ -2,6 +2,8 @@
 
 import locale
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +32,13 @@ def utf8_locale() -> dict[str, str]:
         return {"LC_ALL": "C.UTF-8"}
     finally:
         locale.setlocale(locale.LC_ALL, before)
+
+
+def ansible_command(program: str, *words: object) -> str:
+    """Return a command of Ansible's that a user can paste: pipx and uv leave it out of PATH."""
+    own = Path(sys.executable).with_name(program)
+    is_there = not own.exists() or shutil.which(program) == str(own)
+    return shlex.join([program if is_there else str(own), *map(str, words)])
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
+from rdmaprov.surroundings import ansible_command
 from rdmaprov.verbosity import Verbosity
 from rdmaprov.words import quantity
 
@@ -94,7 +95,7 @@ def discover(
         raise UnreachableError(
             f"could not read {len(silent)} of {quantity(len(nodes), 'node')}; "
             f"e.g. {silent[0]}: {reasons[silent[0]]}",
-            f"Try: ansible -i {site} {silent[0]} -m ping",
+            f"Try: {ansible_command('ansible', '-i', site, silent[0], '-m', 'ping')}",
         )
     found_all = all(not variables.is_unknown(f, nodes[host]) for host, f in answers.facts.items())
     return ExitCode.OK if found_all else ExitCode.UNKNOWN

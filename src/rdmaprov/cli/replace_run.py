@@ -42,6 +42,7 @@ from rdmaprov.runs.estimate import Expected, expected, in_turn
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.choice import choose_scheduler, choose_witness_scheduler, wait_s
 from rdmaprov.scheduler.service import is_foreign
+from rdmaprov.surroundings import ansible_command
 from rdmaprov.terminal import Line
 from rdmaprov.words import duration
 
@@ -219,9 +220,8 @@ def _conclude(work: Work, stopped: Stopped) -> ExitCode:
 def _require_known(ready: session.Prepared, site: Path, names: tuple[str, ...]) -> None:
     for name in names:
         if name not in ready.nodes:
-            raise UsageError(
-                f"{name} is no node of {site}", f"List them: ansible-inventory -i {site} --graph"
-            )
+            listed = ansible_command("ansible-inventory", "-i", site, "--graph")
+            raise UsageError(f"{name} is no node of {site}", f"List them: {listed}")
 
 
 def allowed_keys(texts: tuple[str, ...], nodes: tuple[str, ...]) -> dict[str, str]:

@@ -4,6 +4,7 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,13 @@ from rdmaprov.inventory.nodes import NodeBuilder, no_collection, no_hosts, unsaf
 from rdmaprov.inventory.resolve import Renderer, ResolveError, Variables, vault_words
 from rdmaprov.inventory.tags import position_of
 from rdmaprov.problem import Position, Problem, display_path, merge_problems, printable
+from rdmaprov.surroundings import ansible_command
 from rdmaprov.words import quantity, some
 
 _MOST_NAMED = 8
 _MOST_CHARACTERS = 300  # of what a plugin or a script says
 _QUOTED = re.compile("'(.*?)'")
+_UNDEFINED = re.compile(r"'(\w+)' is undefined")
 
 
 class AnsibleRenderer(Renderer):
@@ -91,8 +94,8 @@ def load_site(
         except AnsibleError as error:
             raise SiteError(
                 f"{site}: Ansible cannot read the site: {error_text(error)}",
-                "Correct the file that the message names, or run:"
-                f" ansible-inventory -i {shlex.quote(str(site))} --list",
+                "Correct the file that the message names, or run: "
+                + ansible_command("ansible-inventory", "-i", site, "--list"),
             ) from error
 
 
@@ -104,6 +107,7 @@ class _Loader:
         self._inventory = Inventory(site, vault)
         self._positions = HostPositions(site, self._inventory)
         self._renderer = AnsibleRenderer()
+        self._known: dict[str, tuple[dict[str, Any], list[str]]] = {}
         self._builder = NodeBuilder(site, self._schema, self._inventory, self._positions)
 
     def fleet(self, limit: str | None, count: Callable[[int, int], None]) -> Fleet:
@@ -124,7 +128,7 @@ class _Loader:
             count(number, len(selected))
             node, found = self._builder.node(host, self._variables(host))
             nodes += [node] if node else []
-            problems += found
+            problems += [self._at_its_host(each) for each in found]
         if selected and not nodes:
             raise SiteError(
                 f"{self._site}: {quantity(len(selected), 'host')} selected, and none is a node",
@@ -139,6 +143,41 @@ class _Loader:
             self._role_variables,
             tuple(map(str, self._inventory.hosts)),
         )
+
+    def _at_its_host(self, problem: Problem) -> Problem:
+        """Return the problem of a template that lacks what other hosts set at its host instead."""
+        lacks = _UNDEFINED.search(problem.message)
+        if not lacks or problem.rule != "template":
+            return problem
+        name, (host, *_), at = lacks[1], problem.hosts, problem.position
+        values, groups = self._setters(name)
+        if not values and not groups:
+            return problem
+        place = self._positions.host(host)
+        remedy = f"write {name} for it, or put it into a group that has it, as {some(groups, 2)}"
+        if values:
+            numbers = [each for each in values.values() if isinstance(each, int)]
+            new = max(numbers) + 1 if len(numbers) == len(values) else name.upper()
+            is_yaml = Path(place.file).suffix in site_files.YAML_SUFFIXES
+            line = f"{host}: {{{name}: {new}}}" if is_yaml else f"{host} {name}={new}"
+            remedy = f"write {line}, as {some(values, 2)} have theirs"
+        where = f"{display_path(at.file, self._site)}:{at.line}"
+        message = f"{host} has no {name}, which {where} needs"
+        return replace(problem, position=place, message=message, remedy=remedy)
+
+    def _setters(self, name: str) -> tuple[dict[str, Any], list[str]]:
+        """Return the hosts that set a variable, with its values, and the groups that do."""
+        if name not in self._known:
+            ours, hosts = self._inventory, self._inventory.hosts.items()
+            own = {str(host): ours.host_variables(at) for host, at in hosts}
+            values = {host: each[name] for host, each in own.items() if name in each}
+            groups = [
+                str(group)
+                for group, at in ours.groups.items()
+                if name in ours.group_own_variables(at)
+            ]
+            self._known[name] = values, groups
+        return self._known[name]
 
     def _node_variables(self, name: str) -> Variables:
         return self._variables(self._inventory.hosts[name])
@@ -179,7 +218,7 @@ class _Loader:
         ]
         question = f"Did you mean {', '.join(near)}? " if near else ""
         what = why or f"no host matches {printable(some(parts, _MOST_NAMED))}"
-        command = shlex.join(["ansible-inventory", "-i", site, "--graph"])
+        command = ansible_command("ansible-inventory", "-i", site, "--graph")
         return UsageError(
             f"{site}: {what}", f"{question}List the site's hosts and groups: {command}"
         )
@@ -250,9 +289,10 @@ def _plugin_words(reason: BaseException, file: Path) -> tuple[str, str]:
     said = str(getattr(reason, "_help_text", None) or "").partition("script:")[2]
     is_key = isinstance(reason.__cause__, KeyError)  # whose text is the key alone
     text = " ".join(f"{'no key ' if is_key else ''}{reason} {said}".split())
-    remedy = f"see: ansible-inventory -i {shlex.quote(str(file))} --list"
+    remedy = f"see: {ansible_command('ansible-inventory', '-i', file, '--list')}"
     if found := re.search(r"unknown plugin '(\w+\.\w+)\.\w+'", text):
-        remedy = f"install its collection: ansible-galaxy collection install {found[1]}"
+        install = ansible_command("ansible-galaxy", "collection", "install", found[1])
+        remedy = f"install its collection: {install}"
     return re.sub(r"^Failed to parse '[^']*': ", "", text)[:_MOST_CHARACTERS], remedy
 
 

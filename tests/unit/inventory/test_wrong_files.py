@@ -1,6 +1,8 @@
 """Wrong sites that are more than text in YAML, and sites through the console script."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from rdmaprov.cli import run
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import SiteError, load_site
+from rdmaprov.surroundings import ansible_command
 
 BILLION_LAUGHS = """\
 a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]
@@ -43,6 +46,48 @@ def site_with(tmp_path: Path, name: str, content: bytes) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     return site
+
+
+NEW = "    n3:\n"  # as one appends a node
+GROUPS = "---\nnodes:\n  children:\n    r1: {hosts: {n1: , n2: }, vars: {unit: 7}}\n  hosts:\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        ({"hosts.yml": sites.GOOD["hosts.yml"] + NEW}, "hosts.yml:6:5: fabric_rails: n3 has no"
+         " unit, which group_vars/all.yml:5 needs; write n3: {unit: 3}, as n1, n2 have"),
+        ({"hosts.yml": sites.GOOD["hosts.yml"].replace("unit: 2", "unit: b") + NEW},
+         "hosts.yml:6:5: fabric_rails: n3 has no unit, which group_vars/all.yml:5 needs; write n3:"
+         " {unit: UNIT}, as n1, n2"),
+        ({"hosts.yml": "nodes: {}\n", "hosts": "[nodes]\nn1 unit=1\nn2 unit=2\nn3\n"},
+         "hosts:4:1: fabric_rails: n3 has no unit, which group_vars/all.yml:5 needs; write n3"
+         " unit=3, as n1, n2"),
+        ({"hosts.yml": GROUPS + NEW}, "hosts.yml:6:5: fabric_rails: n3 has no unit, which"
+         " group_vars/all.yml:5 needs; write unit for it, or put it into a group that has it, as"
+         " r1 [n3]"),
+    ],
+)  # fmt: skip
+def test_node_that_lacks_what_others_set_is_told_so_where_it_stands(tmp_path, files, line):
+    found = [text for text in lines(sites.write(tmp_path, {**sites.GOOD, **files})) if "n3" in text]
+    assert [text[: len(line)] for text in found if "fabric_rails" in text] == [line], found
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_hint_names_ansible_by_its_path_where_pipx_and_uv_leave_it_out(is_there, monkeypatch):
+    own = Path(sys.executable).with_name("ansible-inventory")
+    monkeypatch.setenv("PATH", str(own.parent) if is_there else "/usr/bin:/bin")
+    words = ansible_command("ansible-inventory", "-i", "a site", "--list")
+    assert shlex.split(words)[1:] == ["-i", "a site", "--list"]
+    assert shlex.split(words)[0] == ("ansible-inventory" if is_there else str(own))
+
+
+def test_every_hint_names_ansible_by_the_same_function():
+    """A text such as `ansible -i` in a message of the program would name what is not in PATH."""
+    written = re.compile(r"ansible(-\w+)? (-i|collection) ")
+    source = Path(cli.__file__).parents[1]
+    found = [path.name for path in source.rglob("*.py") if written.search(path.read_text())]
+    assert found == []
 
 
 @pytest.mark.parametrize(
