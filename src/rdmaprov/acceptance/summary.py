@@ -8,6 +8,7 @@ from rdmaprov.bandwidth.rates import format_gb_s, format_size
 from rdmaprov.problem import printable
 from rdmaprov.runs.groups import merge_lost
 from rdmaprov.terminal import Line
+from rdmaprov.words import some
 
 _STATE_STYLES = {"failed": "red", "unknown": "yellow", "skipped": "dim"}
 _STYLES = {"accepted": "bold green", CONNECTED: "bold", "refused": "bold red"}
@@ -33,6 +34,9 @@ def summary_lines(result: GateResult) -> Iterator[Line]:
     what = f"{count} nodes {verdict}{result.verdict}"
     if result.verdict == CONNECTED:
         what = f"{count} nodes: connectivity and sums over gloo passed"
+    lost = merge_lost([each for each in result.findings if each.unreachable])
+    for each in lost:
+        what += f"; unreachable: {some(each.nodes, 4)} ({printable(each.what)})"
     yield Line(what, _STYLES.get(result.verdict, "bold yellow"))
 
 

@@ -30,12 +30,14 @@ class Word:
             STALE: `apply` or `revert` may have changed the node.
         boot_id: of the node when the run ended; empty if it is not known.
         uptime_s: of the node when the run ended, s.
+        lost: why the run could not reach the node; empty if it could.
     """
 
     state: str
     run: str
     boot_id: str = ""
     uptime_s: float = 0.0
+    lost: str = ""
 
 
 def word_of(own: Mapping[str, Any], left_out: Collection[str] = ()) -> str:
@@ -108,7 +110,13 @@ def _started(data: Mapping[str, Any]) -> datetime:
 
 
 def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
-    lacks = left_out(data)
+    lacks, checks = left_out(data), data.get("checks")
+    # Of a node that no check reached, one check stands for all.
+    lost = {
+        str(each.get("node")): str(each.get("message")).removeprefix(f"{each.get('node')}: ")
+        for each in (checks if isinstance(checks, list) else ())
+        if isinstance(each, dict) and each.get("also")
+    }
     for node, own in data["nodes"].items():
         if not isinstance(own, dict):
             continue
@@ -120,7 +128,8 @@ def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
         if state and isinstance(boot, str) and isinstance(uptime, (int, float)):
             yield node, Word(state, run, boot, float(uptime))
         elif state:
-            yield node, Word(state, run)
+            why = lost.get(node, "").partition(". ")[0] if state == UNKNOWN else ""
+            yield node, Word(state, run, lost=why[:200])
 
 
 def _untouched(own: Mapping[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from rdmaprov.acceptance import summary
 from rdmaprov.acceptance.ranks import request
 from rdmaprov.acceptance.ranks import request as job_request
 from rdmaprov.acceptance.ranks.jobs import default_sizes, fleet_job
+from rdmaprov.acceptance.remedies import no_answer
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages.fleet import measured_with
 from rdmaprov.bandwidth import rates
@@ -30,6 +31,7 @@ from rdmaprov.cli.accept_run import document
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import LEVELS, Finding
+from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.report import of_accept
 from rdmaprov.runs.envelope import Head
 
@@ -162,6 +164,19 @@ def test_results_are_as_the_schema_says(verdict, code, result):
     words = {"connected": "4 nodes: connectivity and sums over gloo passed"}
     said = words.get(verdict, f"4 nodes {verdict}")
     assert said in text or f"neither accepted nor refused: {verdict}" in text
+
+
+def test_verdict_names_the_nodes_that_were_unreachable_and_why():
+    why = "ssh: connection refused"
+    lost = [no_answer(NodeUnreachable(f"{n}: {why}", f"Try: ssh {n}"), n) for n in ("n1", "n2")]
+    slow = Finding("rail.slow", "x", "y", "n0", 0)
+    for found, verdict in (
+        (lost, "neither accepted nor refused: unknown"),
+        ([slow, *lost], "refused"),
+    ):
+        *_, last = summary.summary_lines(GateResult(("n0", "n1", "n2"), findings=found))
+        said = f"3 nodes {verdict}; unreachable: n1, n2 (ssh: connection refused)"
+        assert last.text == said
 
 
 def test_the_schema_refuses_what_it_does_not_know():

@@ -212,6 +212,20 @@ def test_witness_is_a_node_that_was_validated_whole(tmp_path):
     assert known_good(fleet.site, [NODE], fleet.runs) == {NODE}
 
 
+def test_node_that_validate_could_not_reach_is_told_so_with_the_cause(tmp_path):
+    fleet = Fleet(tmp_path)
+    fleet("unreachable")
+    path = max(fleet.runs.glob("*-validate/results.json"))
+    data = json.loads(path.read_text())
+    told = {"node": NODE, "message": f"{NODE}: ssh: no route to host. Try: ssh {NODE}"}
+    data["checks"] = [{"test": "a", "outcome": "error", "also": ["b"], **told}]
+    path.write_text(json.dumps(data))
+    words = last_words(fleet.site, [NODE], fleet.runs)
+    (found,) = preflight.run_state(words, [NODE]).findings
+    why = f"{path.parent.name} could not reach it: ssh: no route to host"
+    assert found.what == f"not measured: {why}"
+
+
 def test_nodes_of_one_reason_are_one_line_with_one_command():
     names = [f"gpu{number:02}" for number in range(1, 13)]
     (found,) = preflight.run_state({}, names).findings

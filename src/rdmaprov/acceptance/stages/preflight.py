@@ -16,6 +16,7 @@ from rdmaprov.acceptance.stage_report import StageReport, leave_out
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
+from rdmaprov.problem import printable
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.runs.last_word import FAILED, PASSED, STALE, Word
 from rdmaprov.words import quantity
@@ -116,6 +117,8 @@ def _why(word: Word | None) -> str:
     """Return why a node is not measured; empty if its last word is that it passed."""
     if word is None:
         return _NEVER
+    if word.lost:
+        return f"{word.run} could not reach it: {printable(word.lost)}"
     return "" if word.state == PASSED else _WHY.get(word.state, _UNKNOWN).format(run=word.run)
 
 
