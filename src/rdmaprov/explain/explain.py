@@ -1,7 +1,7 @@
 """What files show, each kind of them by its reader, and all of them together.
 
-`INPUTS` has a row for each kind; docs/explain.md shows them. A text is known by what only one tool
-writes; one that two rows know is of none of them, unless both tools write to the same standard
+inputs.yml has a row for each kind; docs/explain.md shows them. A text is known by what only one
+tool writes; one that two rows know is of none of them, unless both tools write to the same standard
 output (`output`).
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rdmaprov.errors import UsageError
@@ -59,7 +60,7 @@ def explain_texts(given: Iterable[GivenText]) -> list[Shown]:
             by_input.setdefault(kind.id, []).append(text)
     shown = [
         found
-        for kind in INPUTS
+        for kind in inputs()
         if kind.read is not None and kind.id in by_input
         for found in kind.read(by_input[kind.id])
     ]
@@ -137,169 +138,48 @@ def _each(read: Callable[[GivenText], Shown]) -> Callable[[Sequence[GivenText]],
 # What names a version alone: of NCCL, if nothing else is in it.
 _VERSION = re.compile(rb"^.{0,80}\b[NR]CCL version (?:: )?\d+\.\d+\.\d+\S*", re.MULTILINE)
 
-INPUTS = (
-    InputKind(
-        "job",
-        "NCCL's logs (`NCCL_DEBUG=INFO`), torch's errors, its watchdog and elastic agent",
-        _only(
-            r"\bR?NCCL (?:INFO|WARN) ",
-            r"\bNCCL DIAG \[",
-            r"ProcessGroupNCCL\.cpp",
-            r"NCCLUtils\.[ch]pp",
-            r"\btorch\.distributed\.Dist\w+Error",
-            r"\btorch\.(?:cuda\.)?OutOfMemoryError",
-            r"\btorch\.AcceleratorError",
-            r"Root Cause \(first observed failure\)",
-            r"\bLast (?:error|RCCL warning): *$",
-            r"torch\.distributed\.elastic",
-            r"\bTest (?:CUDA|NCCL) failure \S+:\d+ ",
-        ),
-        job_logs.read,
-        "why the job failed; transport, HCAs and GPUDirect RDMA between nodes",
-        "which end of a path is at fault; bandwidth",
-        document=job_logs.is_elastic,
-        output=True,
-        seems=lambda given: not given.document and _VERSION.search(given.data) is not None,
-    ),
-    InputKind(
-        "nccl-tests",
-        "tables and JSON (`-J`) of nccl-tests and rccl-tests",
-        _only(
-            r"# [nr]ccl-tests:? +[vV]ersion",
-            r"# nThreads?:? +\d+ +nGpus",
-            r"# Collective test (?:starting|concluded): ",
-            r"# +size +count +type .{0,400}busbw",
-            r"# Out of bounds values +: \d",
-            r"# Avg bus bandwidth +: ",
-        ),
-        _each(nccl_tests.read),
-        "wrong values; bus bandwidths, in place and out of place",
-        "whether a bandwidth is low: that takes rails and their rate; which host damages data",
-        document=lambda found: "out_of_bounds" in found and "average_bus_bandwidth" in found,
-        output=True,
-    ),
-    InputKind(
-        "ras",
-        "what NCCL's RAS prints (`ncclras`, port 28028), as text or JSON",
-        _only(
-            r"^Job summary\r?\n=====",
-            r"^Group +Comms +Nodes +Ranks",
-            r"^#\d+-\d+ \([0-9a-f]{16}\) (?:INCOMPLETE|MISMATCH|ERROR)",
-            r"^ +Missing communicator data from \d+ job process",
-            r'^[ \t]{0,16}"communicators_count": ?\d',
-        ),
-        _each(ras_report.read),
-        "which processes do not answer; errors that ranks report",
-        "which rank keeps the others waiting: it is a snapshot",
-        document=lambda found: "communicators_count" in found and "communicators" in found,
-    ),
-    InputKind(
-        "flight-recorder",
-        "dumps of torch's flight recorder, pickles and JSON",
-        _only(
-            r"\A\x80[\x02-\x05](?s:.){0,4096}(?:pg_config|comm_lib_version|nccl_version|entries)"
-        ),
-        flight.read,
-        "which ranks called different operations; which rank did not join one",
-        "whether an operation is overdue: that takes the watchdog's words",
-        document=flight.is_dump,
-    ),
-    InputKind(
-        "perftest",
-        "what ib_write_bw and the other tests of perftest print, and their JSON",
-        _only(
-            r"^ ?#bytes +#iterations",
-            r"^ +(?:RDMA_(?:Write|Read)|Send) (?:Bidirectional |Post List )?(?:BW|Latency) Test",
-            r'^[ \t]*"?test_info"?: ?\{',
-            r"^ib_(?:write|read|send|atomic)_(?:bw|lat): ",
-            r"^[ \t]*Invalid Command or flag",
-            r"^ ?Failed status \d+: wr_id",
-            r"Couldn't connect to \S+:\d+",
-            r"Couldn't allocate MR",
-            r"Unable to find the Infiniband/RoCE device",
-            r"Correlation coefficient r\^2: ",
-        ),
-        _each(perf_result.read),
-        "whether RDMA works between two ports, and at which rate",
-        "whether a rate is low: that takes the port's rate (ibstat)",
-        document=lambda found: "test_info" in found,
-    ),
-    InputKind(
-        "ibv_devinfo",
-        "what ibv_devinfo prints, with or without -v",
-        _only(r"^hca_id:\s+\S+"),
-        _each(ports.reader("ibv_devinfo")),
-        "which ports are active; RDMA MTU",
-        "its host; which ports are rails",
-    ),
-    InputKind(
-        "ibstat",
-        "what ibstat prints",
-        _only(r"^CA:? '[^'\n]{1,64}'\s*$"),
-        _each(ports.reader("ibstat")),
-        "which ports are active, and at which rate",
-        "its host; which ports are rails",
-    ),
-    InputKind(
-        "ibstatus",
-        "what ibstatus prints",
-        _only(r"^Infiniband device '[^'\n]{1,64}' port \d+ status:"),
-        _each(ports.reader("ibstatus")),
-        "which ports are active, and at which rate",
-        "its host; which ports are rails",
-    ),
-    InputKind(
-        "nvidia-smi-topo",
-        "the matrix of nvidia-smi topo -m",
-        _only(
-            r"^GPU0[ \t]+X[ \t]", r"^[ \t]{0,16}(?:\x1b\[\d{0,3}m)?GPU0[ \t].{0,4096}CPU Affinity"
-        ),
-        _each(topology.read),
-        "how GPUs reach each other; how far each is from a NIC",
-        "whether NVLinks are up; what NCCL chose",
-    ),
-    InputKind(
-        "kernel-log",
-        "a log of the kernel (dmesg, journalctl -k, /var/log/messages)",
-        _only(
-            r"\bNVRM: Xid \(|\bnvidia-nvswitch\d+: SXid \(",
-            r"^\S.{1,80}\bkernel: ",
-            r"^(?:kern +:\w+ *: )?\[(?:[ \d.]+|\w{3} \w{3} [ \d:]{16,18})\] (?:\[ *[TC]\d+\] )?"
-            r"(?:Linux version |NVRM: |mlx5_core |pcieport |mce: |INFO: task |watchdog: |Out of )",
-        ),
-        _each(read_kernel_log),
-        "GPUs, NICs and parts that need a reset, a reboot or a look; programs that failed",
-        "what came before its first line; its host",
-    ),
-    InputKind(
-        "nvidia-smi-q",
-        "what nvidia-smi -q prints",
-        _only(r"^=+NVSMI LOG=+"),
-        instead="read it by hand: Fabric State, ECC Errors, Clocks Event Reasons",
-    ),
-    InputKind(
-        "subnet",
-        "what infiniband-diags print of a subnet: "
-        + ", ".join(f"`{each.command}`" for each in fabric.SUBNET_TEXTS),
-        _only(*(each.only for each in fabric.SUBNET_TEXTS)),
-        fabric.read_subnet,
-        "ports, cables, error counters, subnet managers, routes, each of its own text",
-        "what the other texts tell: rdmaprov explain subnet DIRECTORY takes all, and larger ones",
-    ),
-    InputKind(
-        "switch",
-        "what a switch answers: SONiC's CONFIG_DB, Cumulus' `nv show`, Arista's"
-        " running configuration",
-        _only(r"(?!)"),
-        fabric.read_switches,
-        "PFC, ECN, DSCP maps, buffers and MTU, by what is usual for RoCE",
-        "whether a site's own settings are met: rdmaprov explain switch --site SITE",
-        seems=fabric.is_switch,
-    ),
-)
+# By id: the reader, and how a JSON or a text that no row's pattern knows is found to be of it.
+_READ: dict[str, dict[str, Any]] = {
+    "job": {
+        "read": job_logs.read,
+        "document": job_logs.is_elastic,
+        "seems": lambda given: not given.document and _VERSION.search(given.data) is not None,
+    },
+    "nccl-tests": {
+        "read": _each(nccl_tests.read),
+        "document": lambda found: "out_of_bounds" in found and "average_bus_bandwidth" in found,
+    },
+    "ras": {
+        "read": _each(ras_report.read),
+        "document": lambda found: "communicators_count" in found and "communicators" in found,
+    },
+    "flight-recorder": {"read": flight.read, "document": flight.is_dump},
+    "perftest": {"read": _each(perf_result.read), "document": lambda found: "test_info" in found},
+    **{name: {"read": _each(ports.reader(name))} for name in ("ibv_devinfo", "ibstat", "ibstatus")},
+    "nvidia-smi-topo": {"read": _each(topology.read)},
+    "kernel-log": {"read": _each(read_kernel_log)},
+    "subnet": {"read": fabric.read_subnet},
+    "switch": {"read": fabric.read_switches, "seems": fabric.is_switch},
+}
+
+
+@cache
+def inputs() -> tuple[InputKind, ...]:
+    """Return the table, whose patterns and words are in inputs.yml."""
+    import yaml
+
+    rows: list[dict[str, Any]] = yaml.safe_load(fabric.TABLE.read_text())
+    for row in rows:
+        if texts := row.pop("texts", None):
+            row["what"] += ", ".join(f"`{each['command']}`" for each in texts)
+            row["only"] = [each["only"] for each in texts]
+    return tuple(
+        InputKind(**{**row, "only": _only(*row["only"])}, **_READ.get(row["id"], {}))
+        for row in rows
+    )
 
 
 def find_inputs(given: GivenText) -> list[InputKind]:
     """Return the rows that know a text: none, one, or several that share an output."""
-    found = [each for each in INPUTS if each.knows(given)]
-    return found or [each for each in INPUTS if each.seems and each.seems(given)][:1]
+    found = [each for each in inputs() if each.knows(given)]
+    return found or [each for each in inputs() if each.seems and each.seems(given)][:1]

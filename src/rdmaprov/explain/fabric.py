@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,16 +22,12 @@ from rdmaprov.switches.read import is_known, read_switch
 from rdmaprov.switches.saved import SavedSwitch, split_answers
 from rdmaprov.switches.wanted import usual_settings
 
+TABLE = Path(__file__).with_name("inputs.yml")
+
 
 @dataclass(frozen=True)
 class SubnetText:
-    """What a tool prints of a subnet.
-
-    Args:
-        file: its name in the directory of `explain subnet`.
-        tells: empty for what tells nothing alone.
-        only: what only this tool writes.
-    """
+    """What a tool prints of a subnet; TABLE says what each part is."""
 
     file: str
     command: str
@@ -38,44 +35,19 @@ class SubnetText:
     only: str
 
 
-SUBNET_TEXTS = (
-    SubnetText(
-        directory.DISCOVERY,
-        "ibnetdiscover -p",
-        "cables",
-        r"^# Topology file: generated on|^(?:Switch|Ca|Rt)[ \t]+\d{1,5} \"[SHR]-"
-        r"|^(?:SW|CA|RT)[ \t]+\d{1,5}[ \t]+\d{1,5}[ \t]+0x[0-9a-f]{16}[ \t]",
-    ),
-    SubnetText(
-        directory.TABLES, "dump_fts", "routes, their balance, credit loops", r"^Unicast lids \["
-    ),
-    SubnetText(
-        directory.STATES, "iblinkinfo -l", "states and rates of ports", r"==\([^\n]{0,80}\)==>"
-    ),
-    SubnetText(
-        directory.ERRORS,
-        "ibqueryerrors",
-        "error counters",
-        r"^Errors for (?:0x[0-9a-f]+|\")|^## Summary: \d+ nodes checked, \d+ bad nodes found",
-    ),
-    SubnetText(
-        directory.MANAGERS, "sminfo", "subnet managers", r"\bsminfo: |\bsm lid \d+ sm guid 0x"
-    ),
-    SubnetText(directory.IBDIAGNET_MANAGERS, "ibdiagnet2.sm", "subnet managers", r"^  SM - [a-z]"),
-    SubnetText(directory.KNOWN, "saquery SMIR", "", r"^SMInfoRecord dump:"),
-    SubnetText(
-        directory.COUNTERS,
-        "perfquery",
-        "whether errors grow",
-        r"^# Port (?:extended )?counters: Lid \d",
-    ),
-)
+@cache
+def subnet_texts() -> tuple[SubnetText, ...]:
+    """Return the table."""
+    import yaml
+
+    rows = yaml.safe_load(TABLE.read_text())
+    return tuple(SubnetText(**each) for row in rows for each in row.get("texts", ()))
 
 
 def read_subnet(every: Sequence[GivenText]) -> list[Shown]:
     """Return what texts of one subnet show."""
     given: dict[str, list[GivenText]] = {}
-    for tool in SUBNET_TEXTS:
+    for tool in subnet_texts():
         only = re.compile(tool.only.encode(), re.MULTILINE)
         if own := [each for each in every if only.search(each.data)]:
             given[tool.file] = own
@@ -95,12 +67,12 @@ def read_subnet(every: Sequence[GivenText]) -> list[Shown]:
     found = judge(subnet, is_saved=True)
     told = {
         tool.tells
-        for tool in SUBNET_TEXTS
+        for tool in subnet_texts()
         if tool.file in given and tool.tells and (tool.file != directory.TABLES or found.loads)
     }
     rest = {
         tool.tells: tool.command
-        for tool in reversed(SUBNET_TEXTS)
+        for tool in reversed(subnet_texts())
         if tool.file not in given and tool.tells not in ("", *told)
     }
     is_right = told and not found.problems

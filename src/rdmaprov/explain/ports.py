@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
@@ -151,25 +152,22 @@ def _ports(given: GivenText) -> list[ListedPort]:
 def _with_field(port: ListedPort, name: str, value: str) -> ListedPort:
     word = _CODE.sub("", value.split(" (")[0])
     number = int(word) if word.isdecimal() and len(word) < 6 else 0
-    match name:
-        case "state":
-            return replace(port, state=word.removeprefix("PORT_").lower())
-        case "phys_state" | "physical_state":
-            return replace(port, physical=word.replace("_", "").lower())
-        case "link_layer":
-            return replace(port, link=word if word in ("InfiniBand", "Ethernet") else "")
-        case "rate":
-            rate = word.removesuffix(" Gb/sec")
-            return replace(port, gbps=float(rate) if _SPEED.fullmatch(rate) else 0.0)
-        case "active_mtu":
-            return replace(port, mtu=number)
-        case "max_mtu":
-            return replace(port, most_mtu=number)
-        case "vendor_part_id" | "ca_type":
-            return replace(port, model=_MODELS.get(word.removeprefix("MT"), word))
-        case "sys_image_guid" | "system_image_guid":
-            return replace(port, card=word)
-    return port
+    rate = word.removesuffix(" Gb/sec")
+    found: dict[str, tuple[str, Any]] = {
+        "state": ("state", word.removeprefix("PORT_").lower()),
+        "phys_state": ("physical", word.replace("_", "").lower()),
+        "link_layer": ("link", word if word in ("InfiniBand", "Ethernet") else ""),
+        "rate": ("gbps", float(rate) if _SPEED.fullmatch(rate) else 0.0),
+        "active_mtu": ("mtu", number),
+        "max_mtu": ("most_mtu", number),
+        "vendor_part_id": ("model", _MODELS.get(word, word)),
+        "ca_type": ("model", _MODELS.get(word[2:], word)),
+        "sys_image_guid": ("card", word),
+    }
+    # As ibv_devinfo has it; ibstat calls some otherwise.
+    name = name.replace("physical", "phys").replace("system", "sys")
+    of, what = found.get(name, ("", None))
+    return replace(port, **{of: what}) if of else port
 
 
 def _without_manager(ports: Sequence[ListedPort]) -> Iterator[Finding]:

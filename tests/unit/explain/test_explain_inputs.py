@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rdmaprov.explain.explain import INPUTS, find_inputs
+from rdmaprov.explain.explain import find_inputs, inputs
 from rdmaprov.explain.model import read_given
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests/fixtures"
+INPUTS = inputs()
 EXPECTED = yaml.safe_load((FIXTURES / "explain/expected.yml").read_text())
 PAGE = (ROOT / "docs/explain.md").read_text()
 
