@@ -34,9 +34,8 @@ def summary_lines(result: GateResult) -> Iterator[Line]:
     what = f"{count} nodes {verdict}{result.verdict}"
     if result.verdict == CONNECTED:
         what = f"{count} nodes: connectivity and sums over gloo passed"
-    lost = merge_lost([each for each in result.findings if each.unreachable])
-    for each in lost:
-        what += f"; unreachable: {some(each.nodes, 4)} ({printable(each.what)})"
+    for lost in merge_lost([finding for finding in result.findings if finding.unreachable]):
+        what += f"; unreachable: {some(lost.nodes, 4)} ({printable(lost.what)})"
     yield Line(what, _STYLES.get(result.verdict, "bold yellow"))
 
 

@@ -125,34 +125,28 @@ def floor(
 
 
 def _document(fabric: Fabric, judgement: Judgement, measured: float | None) -> dict[str, Any]:
+    """Return what `--json` prints; null stands for no bound, as JSON has no infinity."""
     wanted = judgement.floor
+    causes = [asdict(cause) for cause in judgement.likely_causes]
+    for cause in causes:
+        for name in ("expected_ratio", "expected_gb_s"):
+            cause[name] = [_finite(value) for value in cause[name]]
+    own = ("nodes", "gpus_per_node", "rails", "link_gbps", "collective", "intra_node_gb_s")
     return {
-        "nodes": fabric.nodes,
-        "gpus_per_node": fabric.gpus_per_node,
-        "rails": fabric.rails,
-        "link_gbps": fabric.link_gbps,
+        **{name: getattr(fabric, name) for name in own},
         "nic_slot": fabric.pcie and str(fabric.pcie),
         "gpu_slot": str(fabric.gpu_slot),
         "ceiling_gb_s": round(wanted.ceiling_gb_s, 3),
         "floor_gb_s": round(wanted.floor_gb_s, 3),
         "most_gb_s": _finite(wanted.most_gb_s),
-        "collective": fabric.collective,
         "algorithm": wanted.algorithm,
         "candidates": list(wanted.candidates),
-        "intra_node_gb_s": fabric.intra_node_gb_s,
         "measured_gb_s": measured,
         "verdict": judgement.verdict,
-        "likely_causes": [_round_bounds(asdict(cause)) for cause in judgement.likely_causes],
+        "likely_causes": causes,
         "notes": list(judgement.notes),
         "derivation": f"{judgement.sentence}. {wanted.derivation}",
     }
-
-
-def _round_bounds(cause: dict[str, Any]) -> dict[str, Any]:
-    """Return a cause with rounded numbers, and null for no bound, as JSON has no infinity."""
-    for name in ("expected_ratio", "expected_gb_s"):
-        cause[name] = [_finite(value) for value in cause[name]]
-    return cause
 
 
 def _finite(value: float) -> float | None:

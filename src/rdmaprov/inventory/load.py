@@ -147,12 +147,10 @@ class _Loader:
     def _at_its_host(self, problem: Problem) -> Problem:
         """Return the problem of a template that lacks what other hosts set at its host instead."""
         lacks = _UNDEFINED.search(problem.message)
-        if not lacks or problem.rule != "template":
+        values, groups = self._setters(lacks[1]) if lacks else ({}, [])
+        if not lacks or not (values or groups) or problem.rule != "template":
             return problem
         name, (host, *_), at = lacks[1], problem.hosts, problem.position
-        values, groups = self._setters(name)
-        if not values and not groups:
-            return problem
         place = self._positions.host(host)
         remedy = f"write {name} for it, or put it into a group that has it, as {some(groups, 2)}"
         if values:
@@ -161,22 +159,19 @@ class _Loader:
             is_yaml = Path(place.file).suffix in site_files.YAML_SUFFIXES
             line = f"{host}: {{{name}: {new}}}" if is_yaml else f"{host} {name}={new}"
             remedy = f"write {line}, as {some(values, 2)} have theirs"
-        where = f"{display_path(at.file, self._site)}:{at.line}"
-        message = f"{host} has no {name}, which {where} needs"
+        message = f"{host} has no {name}, which {display_path(at.file, self._site)}:{at.line} needs"
         return replace(problem, position=place, message=message, remedy=remedy)
 
     def _setters(self, name: str) -> tuple[dict[str, Any], list[str]]:
         """Return the hosts that set a variable, with its values, and the groups that do."""
         if name not in self._known:
-            ours, hosts = self._inventory, self._inventory.hosts.items()
-            own = {str(host): ours.host_variables(at) for host, at in hosts}
-            values = {host: each[name] for host, each in own.items() if name in each}
-            groups = [
-                str(group)
-                for group, at in ours.groups.items()
-                if name in ours.group_own_variables(at)
-            ]
-            self._known[name] = values, groups
+            ours = self._inventory
+            own = {str(k): ours.host_variables(v) for k, v in ours.hosts.items()}
+            groups = {str(k): ours.group_own_variables(v) for k, v in ours.groups.items()}
+            self._known[name] = (
+                {host: each[name] for host, each in own.items() if name in each},
+                [group for group, each in groups.items() if name in each],
+            )
         return self._known[name]
 
     def _node_variables(self, name: str) -> Variables:
