@@ -21,6 +21,7 @@ from rdmaprov.exit_codes import ExitCode
 
 @click.command(
     "floor",
+    context_settings={"show_default": True},
     short_help="Derive the bandwidth floor; judge a measurement.",
     epilog="Exit codes: 0 healthy or nothing measured, 1 slow or impossible, 2 wrong usage, "
     "4 not judged.",
@@ -35,7 +36,6 @@ from rdmaprov.exit_codes import ExitCode
     "--oversubscription",
     type=float,
     default=1.0,
-    show_default=True,
     help="Ratio of leaf downlinks to uplinks; 1 is non-blocking.",
 )
 @click.option(
@@ -45,14 +45,12 @@ from rdmaprov.exit_codes import ExitCode
     "--algorithm",
     type=click.Choice(["auto", *(name for name in ceiling.ALGORITHMS if name != "direct")]),
     default="auto",
-    show_default=True,
     help="Algorithm that NCCL chose, from its TUNING lines or NCCL_ALGO.",
 )
 @click.option(
     "--collective",
     type=click.Choice(tuple(ceiling.COLLECTIVES)),
     default="all_reduce",
-    show_default=True,
     help="What was measured: PROGRAM_perf of nccl-tests.",
 )
 @click.option("--efa", is_flag=True, help="The rails are EFA of Amazon.")
@@ -65,7 +63,6 @@ from rdmaprov.exit_codes import ExitCode
     "--nvlink-nodes",
     type=int,
     default=1,
-    show_default=True,
     help="Nodes that NVLink connects in one domain; 1 with NCCL_MNNVL_ENABLE=0.",
 )
 @click.option(
@@ -76,9 +73,7 @@ from rdmaprov.exit_codes import ExitCode
     help="Bus bandwidth (busbw) of one node alone, in GB/s.",
 )
 @click.option("--gpu", metavar="NAME", help="GPU as nvidia-smi names it, instead of --intra-node.")
-@click.option(
-    "--size", default="8G", show_default=True, metavar="BYTES", help="Size of the message."
-)
+@click.option("--size", default="8G", metavar="BYTES", help="Size of the message.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def floor(

@@ -70,20 +70,11 @@ def _floor_reason(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 FLOOR_RULES = (
-    FleetRule(
-        "acceptance.floor",
-        "A site's own floor is at most the ceiling, and has a reason "
-        "if it is below the derived floor.",
-        _FLOOR_DOCS,
-        _site_floor,
-    ),
-    FleetRule(
-        "acceptance.reason",
-        "A site that gives a reason also sets a floor.",
-        _FLOOR_DOCS,
-        _floor_reason,
-    ),
-)
+    FleetRule("acceptance.floor", "A site's own floor is at most the ceiling, and has a reason "
+              "if it is below the derived floor.", _FLOOR_DOCS, _site_floor),
+    FleetRule("acceptance.reason", "A site that gives a reason also sets a floor.", _FLOOR_DOCS,
+              _floor_reason),
+)  # fmt: skip
 
 
 def _programs(node: Node) -> Iterator[Violation]:
@@ -112,14 +103,10 @@ def _one(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 SCHEDULER_RULES = (
-    Rule(
-        "scheduler.programs",
-        "The site's own programs belong to scheduler_kind: command.",
-        _SCHEDULER_DOCS,
-        _programs,
-    ),
+    Rule("scheduler.programs", "The site's own programs belong to scheduler_kind: command.",
+         _SCHEDULER_DOCS, _programs),
     FleetRule("scheduler.one", "All nodes have one scheduler.", _SCHEDULER_DOCS, _one),
-)
+)  # fmt: skip
 
 
 def _together(node: Node) -> Iterator[Violation]:
@@ -168,18 +155,10 @@ def _one_launcher(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 RULES = (
-    Rule(
-        "acceptance.launcher",
-        "The settings of a launcher belong to the one that is chosen.",
-        _DOCS,
-        _together,
-    ),
+    Rule("acceptance.launcher", "The settings of a launcher belong to the one that is chosen.",
+         _DOCS, _together),
     Rule("acceptance.command", "The command of a launcher names the node.", _DOCS, _command),
-    Rule(
-        "acceptance.slurm",
-        "Options of Slurm are options, and none that accept sets itself.",
-        _DOCS,
-        _options,
-    ),
+    Rule("acceptance.slurm", "Options of Slurm are options, and none that accept sets itself.",
+         _DOCS, _options),
     FleetRule("acceptance.one_launcher", "All nodes have one launcher.", _DOCS, _one_launcher),
-)
+)  # fmt: skip

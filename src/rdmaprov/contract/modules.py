@@ -96,13 +96,10 @@ def _rails(node: Node) -> Iterator[Violation]:
 
 
 FIRMWARE_RULES = (
-    Rule(
-        "modules.rails",
-        "No firmware setting takes a rail's port or its function away, or gives it to an Arm.",
-        "NVIDIA MFT, Using mlxconfig; NVIDIA BlueField BSP, Modes of Operation",
-        _rails,
-    ),
-)
+    Rule("modules.rails",
+         "No firmware setting takes a rail's port or its function away, or gives it to an Arm.",
+         "NVIDIA MFT, Using mlxconfig; NVIDIA BlueField BSP, Modes of Operation", _rails),
+)  # fmt: skip
 
 
 def _parameters(node: Node) -> Iterator[tuple[str, str, str, object]]:
@@ -212,25 +209,13 @@ def _profiles(node: Node) -> Iterator[Violation]:
 RULES = (
     Rule("modules.shape", "Each module has parameters with values.", "man modprobe.d.5", _shape),
     Rule("modules.known", "Each parameter exists in its module.", _IGNORED, _unknown_parameters),
-    Rule(
-        "modules.value",
-        "Each parameter has a value that its module accepts.",
-        "Linux drivers/net/ethernet/mellanox/mlx5/core/main.c; nvidia-peermem.c",
-        _values,
-    ),
-    Rule(
-        "modules.firmware",
-        "Firmware settings and versions are well-formed.",
-        "man mstconfig.1",
-        _firmware,
-    ),
-    Rule(
-        "modules.profiles",
-        "Firmware profiles fit each other, the fabric and roce_qos_dcbx.",
-        "NVIDIA Network Operator, NIC configuration details",
-        _profiles,
-    ),
-)
+    Rule("modules.value", "Each parameter has a value that its module accepts.",
+         "Linux drivers/net/ethernet/mellanox/mlx5/core/main.c; nvidia-peermem.c", _values),
+    Rule("modules.firmware", "Firmware settings and versions are well-formed.",
+         "man mstconfig.1", _firmware),
+    Rule("modules.profiles", "Firmware profiles fit each other, the fabric and roce_qos_dcbx.",
+         "NVIDIA Network Operator, NIC configuration details", _profiles),
+)  # fmt: skip
 
 
 _OFED = "NVIDIA DOCA and MLNX_OFED installation guides"

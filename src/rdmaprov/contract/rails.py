@@ -335,24 +335,13 @@ def _shared_ports(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 FLEET_RULES = (
-    FleetRule(
-        "rails.addresses",
-        "Each address is used once in the fleet.",
-        "RFC 5227, section 1",
-        _addresses,
-    ),
+    FleetRule("rails.addresses", "Each address is used once in the fleet.",
+              "RFC 5227, section 1", _addresses),
     FleetRule("rails.plane", "Rail i of all nodes is in one subnet, or routed.", PLAN, _planes),
-    FleetRule(
-        "rails.switch-ports",
-        "Each port of a switch has one rail.",
-        "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis",
-        _shared_ports,
-    ),
-    FleetRule(
-        "rails.neighbors",
-        "The neighbor tables hold all nodes in the subnets of a node's rails.",
-        "man arp.7: gc_thresh3; Linux net/core/neighbour.c",
-        _neighbors,
-    ),
+    FleetRule("rails.switch-ports", "Each port of a switch has one rail.",
+              "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis", _shared_ports),
+    FleetRule("rails.neighbors",
+              "The neighbor tables hold all nodes in the subnets of a node's rails.",
+              "man arp.7: gc_thresh3; Linux net/core/neighbour.c", _neighbors),
     FleetRule("rails.apart", "Different rails are in different subnets.", PLAN, _separate_subnets),
-)
+)  # fmt: skip

@@ -39,10 +39,7 @@ def _wrong(fleet: Fleet, relay: str) -> tuple[str, str]:
 
 
 RULES = (
-    SiteRule(
-        "relays.host",
-        "A relay is a host of the inventory, and is reached without a relay.",
-        "docs/sizes.md",
-        _relays,
-    ),
-)
+    SiteRule("relays.host",
+             "A relay is a host of the inventory, and is reached without a relay.",
+             "docs/sizes.md", _relays),
+)  # fmt: skip

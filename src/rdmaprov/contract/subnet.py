@@ -36,19 +36,12 @@ def _once(node: Node) -> Iterator[Violation]:
 
 
 ADAPTIVE_ROUTING_RULES = (
-    Rule(
-        "adaptive-routing.service-level",
-        "With adaptive routing, the site names the service level that has it.",
-        _ROUTING_SOURCE,
-        _service_level,
-    ),
-    Rule(
-        "adaptive-routing.once",
-        "NCCL is told once whether to allow adaptive routing.",
-        _ROUTING_SOURCE,
-        _once,
-    ),
-)
+    Rule("adaptive-routing.service-level",
+         "With adaptive routing, the site names the service level that has it.", _ROUTING_SOURCE,
+         _service_level),
+    Rule("adaptive-routing.once", "NCCL is told once whether to allow adaptive routing.",
+         _ROUTING_SOURCE, _once),
+)  # fmt: skip
 
 
 def _wanted(node: Node) -> bool:
@@ -123,21 +116,14 @@ def _same_spines(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 RULES = (
-    Rule(
-        "subnet.devices",
-        "Either every rail of a node has the name of its RDMA device, or none.",
-        "Linux include/rdma/ib_verbs.h: IB_DEVICE_NAME_MAX; rdma-core, rdma-ndd(8)",
-        _devices,
-    ),
+    Rule("subnet.devices",
+         "Either every rail of a node has the name of its RDMA device, or none.",
+         "Linux include/rdma/ib_verbs.h: IB_DEVICE_NAME_MAX; rdma-core, rdma-ndd(8)", _devices),
     Rule("subnet.leaves", "The leaf of a rail is no spine.", PLAN, _leaves),
-    Rule(
-        "subnet.spines-once",
-        "Each spine is listed once.",
-        "InfiniBand Architecture 1.5, 14.2.5.2: NodeDescription",
-        _spines_once,
-    ),
+    Rule("subnet.spines-once", "Each spine is listed once.",
+         "InfiniBand Architecture 1.5, 14.2.5.2: NodeDescription", _spines_once),
     FleetRule("subnet.spines", "All nodes have the same spines above them.", PLAN, _same_spines),
-)
+)  # fmt: skip
 
 
 _HOSTS = "subnet_manager_hosts"
