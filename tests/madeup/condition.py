@@ -61,8 +61,6 @@ class Condition:
     late_us: Floats = field(init=False)  # node × GPU: how late a process joins, mean
     hop_us: Floats = field(init=False)  # node: what its CPU adds to each step between nodes
     gemm_share: Floats = field(init=False)  # node × GPU: of a healthy one's matrix multiplication
-    launch_us: Floats = field(init=False)  # node × GPU: what its process adds to each block
-    data_us: Floats = field(init=False)  # node × GPU: what a batch takes beyond the usual
     foreign_gb_s: Floats = field(init=False)  # what another job takes of a port
     foreign_process: Bools = field(init=False)  # GPUs that another process uses
     duty: float = 1.0  # how often the fault shows at all
@@ -102,7 +100,5 @@ class Condition:
         self.late_us = np.zeros(gpus)
         self.hop_us = np.zeros(shape.nodes)
         self.gemm_share = np.ones(gpus)
-        self.launch_us = np.zeros(gpus)
-        self.data_us = np.zeros(gpus)
         self.foreign_gb_s = np.zeros(ports)
         self.foreign_process = np.full(gpus, False)

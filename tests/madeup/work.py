@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tests.madeup import training
 from tests.madeup.collectives import NO_COLLNET, Cost, choose_algorithm, costs
 from tests.madeup.condition import Floats
 from tests.madeup.fleet import MadeUpFleet
@@ -73,7 +72,7 @@ def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
 
 def _collective(task: Task) -> str:
     """Return the collective that a task's data move by: others than Task names are all-reduces."""
-    return "all_reduce" if task.collective in ("exchange", "gemm", "train") else task.collective
+    return "all_reduce" if task.collective == "exchange" else task.collective
 
 
 def _algorithm_of(fleet: MadeUpFleet, job: GateJob, team: Team) -> str:
@@ -94,16 +93,10 @@ class _Work:
         """Run the task; add its events, costs and flows to what is done."""
         done, task = self.done, self.task
         done.costs, done.flows, _ = self._costs()
-        name = {"exchange": "pairs", "gemm": "training", "train": "training"}.get(
-            task.collective, "sweep"
-        )
+        name = "pairs" if task.collective == "exchange" else "sweep"
         self._say_all("phase", of_task=False, phase=f"{task.plane}: {name}")
         if task.collective == "exchange":
             self._exchange()
-        elif task.collective == "gemm":
-            self._multiply()
-        elif task.collective == "train":
-            self._train()
         elif task.soak_s:
             self._soak()
         else:
@@ -281,63 +274,6 @@ class _Work:
         same = condition.switch_of[one, rail] == condition.switch_of[other, far]
         slow = float(condition.hop_us[one] + condition.hop_us[other])
         return _PING_US + (0 if same else _SPINE_US) + slow + late / 2
-
-    def _multiply(self) -> None:
-        """Report each device's rate."""
-        flops = int(1e12)
-        for group, team in enumerate(self.teams):
-            rates = training.gemm_tflops(self.fleet.state(), team.nodes, team.gpus)
-            spread = 1 + training.DEVICE_SPREAD * self.fleet.chance.standard_normal(len(rates))
-            for rank, rate in zip(self.task.groups[group], (rates * spread).tolist(), strict=True):
-                us = flops / rate / 1e6 * self._noise()
-                times = {"median_us": us, "best_us": us / (1 + self.fleet.noise), "cpu_us": us}
-                self._say("gemm", rank, group, flops=flops, count=100, **times)
-        self.done.seconds += 2.0
-
-    def _train(self) -> None:
-        """Report steps of all groups side by side, without communication and with it."""
-        now, flows, lost = self._costs()
-        least, most, budget = self.task.repeat
-        work, slowest = self.task.work, 0.0
-        gradients, bytes_of = training.gradient_bytes(work), np.zeros(len(now))
-        for group, (team, cost) in enumerate(zip(self.teams, now, strict=True)):
-            made = training.step_of(self.fleet.state(), team, work, cost, training.flops_of(work))
-            together = made.together * self._noise()
-            count = int(min(most, max(least, budget / (1e-6 * together))))
-            bytes_of[group] = gradients * count
-            slowest = max(slowest, 2e-6 * together * count)
-            for rank, alone, data in zip(
-                self.task.groups[group], made.alone.tolist(), made.data.tolist(), strict=True
-            ):
-                self._say_step(rank, group, "alone", alone * self._noise(), alone, data, count)
-                if team.ranks > 1:
-                    own = together * (1 + _RANK_NOISE * float(self.fleet.chance.standard_normal()))
-                    self._say_step(rank, group, "together", own, alone, data, count)
-        self._count(flows, lost, bytes_of)
-        self.done.seconds += slowest
-
-    def _say_step(
-        self, rank: int, group: int, mode: str, us: float, alone: float, data: float, count: int
-    ) -> None:
-        compute = min(us, alone) - data
-        phases = {
-            "data_us": data,
-            "forward_us": training.FORWARD * compute,
-            "optimizer_us": training.OPTIMIZER_SHARE * compute,
-        }
-        phases["backward_us"] = max(0.0, us - sum(phases.values()))
-        self._say(
-            "step",
-            rank,
-            group,
-            mode=mode,
-            count=count,
-            median_us=us,
-            best_us=us / (1 + self.fleet.noise),
-            worst_us=us * (1 + 3 * self.fleet.noise),
-            own_us=us,
-            **phases,
-        )
 
     def _soak(self) -> None:
         """Report intervals of ten seconds, each in the condition that holds then."""

@@ -21,7 +21,6 @@ from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import host as stages_host
 from rdmaprov.acceptance.stages import preflight
 from rdmaprov.acceptance.stages import soak as stages_soak
-from rdmaprov.acceptance.stages import training as stages_training
 from rdmaprov.acceptance.stages.host import add_host_paths
 from rdmaprov.acceptance.stages.pairs import run_site_pairs
 from rdmaprov.acceptance.stages.preflight import run_preflight
@@ -215,11 +214,6 @@ class StageRun:
             has_moved_data=any(TABLE[name].keeps_ranks for name in ran),
         )
         return fleet.run(gate.on_start)
-
-    def _run_training(self) -> StageReport:
-        gate, site = self.gate, self._known()
-        gate.on_stage(f"training: steps on 1 to {quantity(len(site.nodes), 'node')}, DDP and FSDP2")
-        return stages_training.run_training(site, self.runner, gate.options)
 
     def _run_soak(self) -> StageReport:
         seconds = self.gate.options.soak_s

@@ -16,8 +16,7 @@ class Stage:
     Args:
         is_always: whether it runs unasked, and once more when a run is resumed: what it found may
             have changed.
-        is_extra: whether it runs only if it is asked for.
-        option: what asks for it, where `--stages` does not.
+        option: what asks for it: else it does not run.
         drops: whether a node that it finds bad is left out of the later stages.
         keeps_ranks: whether its ranks stay for the next stage, if that keeps ranks too.
         detail: the key of results.json that has all it measured; empty if `numbers` do.
@@ -25,7 +24,6 @@ class Stage:
 
     name: str
     is_always: bool = False
-    is_extra: bool = False
     option: str = ""
     drops: bool = True
     keeps_ranks: bool = False
@@ -43,13 +41,11 @@ TABLE = {
         Stage("pairs", keeps_ranks=True, detail="paths"),
         Stage("groups", keeps_ranks=True),
         Stage("fleet", drops=False),
-        Stage("training", is_extra=True, drops=False, detail="training"),
-        Stage("soak", is_extra=True, option="--soak", drops=False),
+        Stage("soak", option="--soak", drops=False),
     )
 }
 STAGES = tuple(TABLE)
-USUAL = tuple(name for name, stage in TABLE.items() if not stage.is_extra)
-_LISTED = tuple(name for name, stage in TABLE.items() if not stage.option)
+USUAL = tuple(name for name, stage in TABLE.items() if not stage.option)
 _STATES = ("passed", "failed", "unknown", "skipped")
 
 
@@ -63,20 +59,19 @@ def parse_stages(text: str) -> tuple[str, ...]:
         return USUAL
     names = [word.strip() for word in text.split(",")]
     for name in names:
-        if name not in _LISTED:
-            hint = f"Stages: {', '.join(_LISTED)}"
+        if name not in USUAL:
+            hint = f"Stages: {', '.join(USUAL)}"
             if name in TABLE:
                 hint = f"{TABLE[name].option} adds it"
             raise UsageError(f"--stages: {name!r} is no stage", hint)
-    return tuple(name for name in _LISTED if name in names or TABLE[name].is_always)
+    return tuple(name for name in USUAL if name in names or TABLE[name].is_always)
 
 
 def help_line() -> str:
     """Return the help of `--stages`."""
-    always = " and ".join(name for name in _LISTED if TABLE[name].is_always)
-    chosen = ", ".join(name for name in _LISTED if not TABLE[name].is_always)
-    extra = " and ".join(name for name in _LISTED if TABLE[name].is_extra)
-    return f"Stages to run after {always}: {chosen}.  [default: all but {extra}]"
+    always = " and ".join(name for name in USUAL if TABLE[name].is_always)
+    chosen = ", ".join(name for name in USUAL if not TABLE[name].is_always)
+    return f"Stages to run after {always}: {chosen}.  [default: all]"
 
 
 @dataclass(frozen=True)

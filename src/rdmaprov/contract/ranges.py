@@ -18,7 +18,6 @@ VALUES: dict[str, tuple[float, float]] = {
     "fabric_service_level": (0, 15),
     "fabric_oversubscription": (1, 100),
     "fabric_floor_gb_s": (0, 100_000),
-    "fabric_training_efficiency": (0, 1),
     "fabric_certificate_days": (1, 3650),
     "fabric_certificate_drains": (0, 100),
     "fabric_gpu_count": (0, MOST_GPUS),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rdmaprov.report import bandwidth, pairs, paths, samples, training
+from rdmaprov.report import bandwidth, pairs, paths, samples
 from rdmaprov.report.issues import Message, Scope, grid, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
 from rdmaprov.words import duration, quantity
@@ -119,4 +119,3 @@ def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
         found = make(data)
         if found is not None:
             yield found
-    yield from training.plots(data)

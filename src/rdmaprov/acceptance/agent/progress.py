@@ -79,14 +79,6 @@ class Watch:
         self._shown[PROGRESS.size :] = text.ljust(PROGRESS_BYTES - PROGRESS.size, b"\0")
         say("phase", phase=name)
 
-    @contextmanager
-    def importing(self, limit_s: float) -> Iterator[None]:
-        """Provide the time that imports may take; then the phase goes on."""
-        name, limit = self.name, self._limit
-        self.begin_phase("import torch", limit_s)
-        yield
-        self.begin_phase(name, limit)
-
     def begin_step(self) -> None:
         """Begin a step."""
         self._deadline = time.monotonic() + self._limit

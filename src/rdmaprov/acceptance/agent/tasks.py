@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .gemm import measure_gemm
 from .gpu import measure_gpu
 from .group import RankGroup
 from .latency import measure_pair, measure_waits
@@ -18,7 +17,6 @@ from .progress import Watch, say
 from .rank import RankProcess
 from .soak import Soak
 from .sweep import Sweep
-from .training import TrainingRun
 
 MOST_CHARACTERS = 32_768
 
@@ -80,8 +78,6 @@ def _say_evidence(group: RankGroup, links: LinkCounter) -> None:
 def _phase(task: Task) -> str:
     if task["collective"] == "exchange":
         return "pairs"
-    if task["collective"] in ("gemm", "train"):
-        return "training"
     return "soak" if task["soak_s"] else "sweep"
 
 
@@ -94,10 +90,6 @@ def _measure(process: RankProcess, task: Task, index: int) -> None:
     watch.begin_phase(f"{task['plane']}: {name}", process.plan["limits_s"]["step"])
     if task["collective"] == "exchange":
         measure_pair(group)
-    elif task["collective"] == "gemm":
-        measure_gemm(group)
-    elif task["collective"] == "train":
-        TrainingRun(group).run()
     elif task["soak_s"]:
         Soak(group).run()
     else:

@@ -28,7 +28,6 @@ MOST_EVENTS = 200_000  # of one node; eight ranks that measure all pairs of 1,02
 MOST_RECORD = 32_768  # characters, as agent/tasks.py has them
 MOST_OUTPUT_BYTES = 64 * 1024 * 1024  # of one node
 _MOST_PEERS = 16_384
-STEP_PHASES = ("data", "forward", "backward", "optimizer")  # as agent/training.py has them
 _TEXT, _NATURAL, _NUMBER = text(), integer(), number()
 # Rates are made of them: nothing takes less than a nanosecond, or moves a byte a second.
 _TIME_US, _GB_S = number(least=1e-3), number(least=1e-9)
@@ -96,24 +95,6 @@ _SHAPES: dict[str, dict[str, Check]] = {
         "min_us": _TIME_US,
         "max_us": _TIME_US,
     },
-    "gemm": {
-        **_OF_TASK,
-        "flops": integer(1),
-        "count": _NATURAL,
-        "median_us": _TIME_US,
-        "best_us": _TIME_US,
-        "cpu_us": _TIME_US,
-    },
-    "step": {
-        **_OF_TASK,
-        "mode": text("alone|together"),
-        "count": _NATURAL,
-        "median_us": _TIME_US,
-        "best_us": _TIME_US,
-        "worst_us": _TIME_US,
-        "own_us": _TIME_US,
-        **{f"{name}_us": _NUMBER for name in STEP_PHASES},
-    },
     "gpu": {
         **_OF_TASK,
         "device": text(most=128),
@@ -127,7 +108,6 @@ _SHAPES: dict[str, dict[str, Check]] = {
         "wrong": mapping_to(_NATURAL),
         "checked": _NATURAL,
     },
-    "lacks": {**_OF_TASK, "what": _TEXT},
     "flight": {**_OF_TASK, "text": _long_text},
     "finished": {"task": _NATURAL},
     "done": {},

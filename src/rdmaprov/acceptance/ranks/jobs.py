@@ -119,16 +119,6 @@ def session_job(site: GateSite, number: int) -> GateJob:
     return replace(job, environment=own)
 
 
-def node_counts(count: int) -> tuple[int, ...]:
-    """Return how many nodes run together, ascending: 1, 2, 4 … and all.
-
-    >>> node_counts(12)
-    (1, 2, 4, 8, 12)
-    """
-    powers = itertools.takewhile(lambda n: n < count, (1 << n for n in itertools.count()))
-    return (*powers, count)
-
-
 def group_task(
     job: GateJob,
     number: int,

@@ -84,8 +84,7 @@ class Task:
         stage: of the gate, or `isolation`.
         groups: ranks of the job, disjoint; a rank in none of them waits.
         collective: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`; or `exchange`:
-            groups of two send each other messages, and no sizes are asked for; `gemm`: each rank
-            multiplies matrices by itself; `train`: groups run training steps; `gpu`: each rank
+            groups of two send each other messages, and no sizes are asked for; `gpu`: each rank
             tests its device by itself, without a communicator.
         sizes: bytes, as nccl-tests counts them: of the larger one of a rank's two buffers.
             Ranks run the largest first.
@@ -93,8 +92,7 @@ class Task:
         repeat: timed iterations of each size: at least, at most, and for how long, in seconds.
         soak_s: run this long with random data instead of the sweep.
         limit_s: of the whole task; sizes for which no time is left are reported as cut.
-        work: of `gemm` and `train`: the model's sizes, as training.model has them; of
-            `gpu`: how much and how long (stages.gpu).
+        work: of `gpu`: how much and how long (stages.gpu).
     """
 
     number: int
