@@ -19,12 +19,15 @@ from typing import Any
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 
-# Prints what is in answers/PROGRAM/ARGUMENTS, with "_" for blanks and slashes.
+# Prints what is in answers/PROGRAM/ARGUMENTS, with "_" for blanks and slashes. Fields are split and
+# joined by the shell: the suite asks some ten thousand times, and each tool costs another process.
 _ANSWERS = """\
 #!/bin/sh
-key=$(printf %s "$*" | sed "s|$ROOT||g" | tr ' /' '__')
-file=$ROOT/.answers/${0##*/}/$key
-if [ ! -e "$file" ]; then echo "${0##*/}: the made-up node has no answer to: $*" >&2; exit 99; fi
+IFS=_; key="$*"
+case $key in *' '*|*"$ROOT"*) key=$(printf %s "$key" | sed "s|$ROOT||g" | tr ' ' _) ;; esac
+set -f; key=$key/; IFS=/; set -- $key; IFS=_; file=$ROOT/.answers/${0##*/}/$*
+if [ ! -e "$file" ]; then echo "${0##*/}: the made-up node has no answer to: $file" >&2; exit 99; fi
+[ -e "$file:err" ] || [ -e "$file:rc" ] || exec cat "$file"
 cat "$file"; [ ! -e "$file:err" ] || cat "$file:err" >&2
 [ ! -e "$file:rc" ] || exit "$(cat "$file:rc")"
 """
@@ -69,14 +72,15 @@ while read -r netdev counter increase; do
 done < "$ROOT/.answers/traffic/$program"
 """
 )
-# Nobody has to wait for a made-up node. Meanwhile its counters rise as .answers/sleep says: NETDEV
-# COUNTER INCREASE.
+# Nobody waits for a made-up node, but for tenths where it is asked again and again. Meanwhile its
+# counters rise as .answers/sleep says: NETDEV COUNTER INCREASE.
 _SLEEP = f"""\
 #!/bin/sh
 {_ADD}
 [ ! -e "$ROOT/.answers/sleep" ] || while read -r netdev counter increase; do
     add "$netdev" "$counter" "$increase"
 done < "$ROOT/.answers/sleep"
+case $1 in 0.*) exec /bin/sleep "$1" ;; esac
 """
 _PING = """\
 #!/bin/sh
