@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from jinja2 import Environment
 from xdist.scheduler import LoadScopeScheduling
 
 # Two labs share the tests of the lab. One begins with all that needs provisioned nodes, so that
@@ -56,7 +57,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = rest
 
 
+def compile_once() -> None:
+    """Have Jinja compile a text once for all sites that tests load: they share roles' defaults.
+
+    Code knows neither its file nor its site; Ansible looks both up when it renders. A text with
+    backslashes is left to Ansible, which compiles it in two ways.
+    """
+    compile_text, kept = Environment.compile, {}
+
+    def of_text(self, source, *given, **options):
+        if given or options or not isinstance(source, str) or "\\" in source:
+            return compile_text(self, source, *given, **options)
+        key = (type(self), self.lexer, source)  # a lexer for each set of delimiters
+        if key not in kept:
+            kept[key] = compile_text(self, source)
+        return kept[key]
+
+    Environment.compile = of_text  # type: ignore[method-assign]
+
+
 def pytest_configure(config) -> None:
+    compile_once()
     if not hasattr(config, "workerinput"):
         os.environ[LABS] = tempfile.mkdtemp(prefix="rdmaprov-labs-")
     # A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP, and
