@@ -80,8 +80,10 @@ test: export PROFILE = test
 MEMORY = $(shell f=$$(mktemp -p /dev/shm 2> /dev/null) && cp /bin/true $$f && chmod u+x $$f && $$f \
 	&& [ "$$(df --output=avail /dev/shm | tail -1)" -gt 4000000 ] && echo /dev/shm; rm -f $$f)
 
-# Without what starts pytest, Ansible or the program, or makes large fleets: `program` has it.
+# Without what starts pytest, Ansible or the program, or makes large fleets: `program` has it. In a
+# fresh checkout all is compiled once before, which otherwise each worker does for itself.
 unit: venv
+	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -q $(UNIT) > /dev/null || true
 	PYTEST_DEBUG_TEMPROOT=$(MEMORY) $(BIN)/pytest $(BESIDE) --hypothesis-profile $(PROFILE) -m "not ($(WITHOUT_LABS) or program)" $(UNIT)
 
 # The unit tests that `unit` leaves out; then the program as its users run it, and the acceptance on
