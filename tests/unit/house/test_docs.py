@@ -165,7 +165,7 @@ def test_every_verb_is_used_in_a_guide():
     assert {verb for verb, *_ in typed} >= set(cli.list_commands(click.Context(cli)))
 
 
-@pytest.mark.parametrize(("path", "text"), document.share().items(), ids=str)
+@pytest.mark.parametrize(("path", "text"), document.share().items(), ids=document.share())
 def test_manual_page_and_completions_are_current(path, text):
     """Refresh with: make generate."""
     assert (ROOT / "share" / path).read_text() == text
