@@ -42,7 +42,6 @@ def run_ansible(hosts: int = 0, **settings: object) -> "Runner":
     import ansible_runner  # only where Ansible runs: verbs that run no playbook start without it
 
     path = _path_with_ansible()
-
     given = settings.pop("envvars", {})
     with (
         tempfile.TemporaryDirectory(prefix="rdmaprov-", ignore_cleanup_errors=True) as directory,
@@ -56,6 +55,7 @@ def run_ansible(hosts: int = 0, **settings: object) -> "Runner":
                 "PATH": path,
                 # Ansible's own setting: ansible-runner would turn host key checking off.
                 "ANSIBLE_HOST_KEY_CHECKING": str(constants.HOST_KEY_CHECKING),
+                "ANSIBLE_STDOUT_CALLBACK": "",  # AWX's, within a job of it, would call itself
                 "ANSIBLE_COLLECTIONS_PATH": ":".join(
                     [collections_dir(), *constants.COLLECTIONS_PATHS]
                 ),
