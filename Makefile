@@ -6,6 +6,7 @@
 #   make matrix    the unit tests, a plan and a validate on each Python with each ansible-core that is supported
 #   make gpu       ranks over NCCL, where there is an NVIDIA GPU
 #   make site      the documentation as a web site, in .site; without a connection
+#   make wheel     the wheel that images of container/ are built from
 #   make package   wheel, source and collection, and what their registries check; from a package index
 #   make generate  write the files that repeat what is declared once
 #   make demo      the whole job on a virtual cluster, step by step
@@ -21,7 +22,7 @@ export ANSIBLE_HOME := $(CURDIR)/.ansible
 # Tests start the program a thousand times: without, each start compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: generate site venv lab-tools test-tools demo lab check lint unit program pass labs long test test-lab test-all test-hours matrix gpu gpu-there lock clean package
+.PHONY: generate site wheel venv lab-tools test-tools demo lab check lint unit program pass labs long test test-lab test-all test-hours matrix gpu gpu-there lock clean package
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -50,7 +51,7 @@ lab-tools: venv
 test-tools: lab-tools
 	@missing=; for each in tc=iproute2 nsenter=util-linux sshd=openssh-server dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver \
 	dnf=dnf rpmbuild=rpm createrepo_c=createrepo-c lldpd=lldpd lldpad=lldpad munged=munge slurmctld=slurmctld slurmd=slurmd srun=slurm-client \
-	bwrap=bubblewrap ibsim=ibsim-utils opensm=opensm ibnetdiscover=infiniband-diags; do \
+	bwrap=bubblewrap buildah=buildah ibsim=ibsim-utils opensm=opensm ibnetdiscover=infiniband-diags; do \
 	PATH=$$PATH:/usr/sbin command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 
@@ -113,6 +114,11 @@ generate: venv
 # Its warnings, such as a link to a page that is not there, are errors.
 site: venv
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# What the images of container/ are built from: docs/containers.md.
+wheel: venv
+	rm -rf container/dist
+	$(BIN)/python -m hatchling build -t wheel -d container/dist
 
 # Their checkers are no part of requirements.lock: nothing else needs them.
 package: venv

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plugins.module_utils.roles import ORDER
 from tools import nccl_wordings
-from tools.generate import arguments, defaults, readme
+from tools.generate import arguments, defaults, image, readme
 from tools.generate.role import read_role
 
 from rdmaprov.acceptance.stage_report import STAGES
@@ -40,11 +40,13 @@ def outputs() -> dict[Path, str]:
         found[page] = stages_named(page.read_text())
     page = ROOT / nccl_wordings.PAGE
     found[page] = nccl_wordings.place_in_page(page.read_text())
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lock = (ROOT / "requirements.lock").read_text()
+    found[ROOT / image.FILE] = image.requirements(lock, project["dependencies"])
     for name, before in VERSIONED.items():
         text = (ROOT / name).read_text()
         found[ROOT / name] = re.sub(
-            rf"^({re.escape(before)})[\d.]*\d", rf"\g<1>{version}", text, flags=re.M
+            rf"^({re.escape(before)})[\d.]*\d", rf"\g<1>{project['version']}", text, flags=re.M
         )
     return found
 
