@@ -17,9 +17,9 @@ from pathlib import Path
 import click
 
 from rdmaprov.cli.verbosity import verbosity
-from rdmaprov.drift.collection import import_plugin
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory.ansible_api import import_plugin
 from rdmaprov.problem import printable
 from rdmaprov.verbosity import Verbosity
 

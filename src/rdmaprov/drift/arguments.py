@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.drift import collection
 from rdmaprov.inventory import Fleet
-from rdmaprov.inventory.ansible_api import read_yaml
+from rdmaprov.inventory.ansible_api import import_plugin, read_yaml
 from rdmaprov.inventory.resolve import ResolveError
 
 
@@ -27,10 +26,8 @@ class Arguments:
 
     def __init__(self, fleet: Fleet, roles: Sequence[str]) -> None:
         self._fleet = fleet
-        self._role_files = collection.import_plugin("plugin_utils.role_files").read_roles(
-            roles, _load
-        )
-        self._roles = collection.import_plugin("module_utils.arguments")
+        self._role_files = import_plugin("plugin_utils.role_files").read_roles(roles, _load)
+        self._roles = import_plugin("module_utils.arguments")
         self._known: dict[tuple[str, str], Any] = {}
 
     @property

@@ -1,27 +1,16 @@
-"""The collection's plugins as Python modules of the controller, and as an archive for nodes."""
+"""The collection's plugins as an archive for nodes."""
 
-import importlib
 import io
 import zipfile
 from functools import cache
-from typing import Any
 
-from rdmaprov.inventory.ansible_api import find_plugins
 from rdmaprov.resources import data_dir
 
 PACKAGE = "rdmaprov_survey"
 # They need Ansible's library, or are for it.
 _ON_THE_CONTROLLER = ("converge.py", "arguments.py", "argument_specs.py")
-_PLUGINS = "ansible_collections.rdmaprov.node.plugins"
 # The oldest date that a zip can hold, so that equal files make an equal archive.
 _DATE = (1980, 1, 1, 0, 0, 0)
-
-
-@cache
-def import_plugin(name: str) -> Any:  # noqa: ANN401 - a module
-    """Return a module of the collection's plugins, such as module_utils.arguments."""
-    find_plugins()
-    return importlib.import_module(f"{_PLUGINS}.{name}")
 
 
 @cache

@@ -10,8 +10,8 @@ from rdmaprov.apply.events import parse_survey
 from rdmaprov.apply.results import ProbeResult
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
-from rdmaprov.drift.collection import import_plugin
 from rdmaprov.inventory import Fleet
+from rdmaprov.inventory.ansible_api import import_plugin
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.fleet import FleetTargets

@@ -15,8 +15,8 @@ from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import Change, Survey
 from rdmaprov.apply.results import NodeResult, NodeState, Results
 from rdmaprov.boundary import parse_file
-from rdmaprov.drift.collection import import_plugin
 from rdmaprov.errors import UsageError
+from rdmaprov.inventory.ansible_api import import_plugin
 from rdmaprov.inventory.site_files import site_digest
 from rdmaprov.problem import printable
 from rdmaprov.runs.files import read_whole

@@ -4,6 +4,7 @@ Written against ansible-core 2.19. The names imported from `ansible._internal` a
 stay; a new ansible-core is tried by running this project's tests.
 """
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -59,6 +60,7 @@ __all__ = [
     "error_position",
     "error_text",
     "find_plugins",
+    "import_plugin",
     "mute",
 ]
 
@@ -294,6 +296,13 @@ def _read_secrets(loader: DataLoader, password_file: Path | None) -> list[Any]:
 def find_plugins() -> None:
     """Set up Ansible's plugin loader, once per process."""
     init_plugin_loader([collections_dir()])
+
+
+@cache
+def import_plugin(name: str) -> Any:
+    """Return a module of our collection's plugins, such as module_utils.arguments."""
+    find_plugins()
+    return importlib.import_module(f"ansible_collections.rdmaprov.node.plugins.{name}")
 
 
 def _forget() -> None:

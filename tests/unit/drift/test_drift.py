@@ -21,7 +21,7 @@ from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
 from rdmaprov.drift.fleet import PROTOCOL, judge_answer, probe_fleet, request, survey_command
 from rdmaprov.inventory import load_site
-from rdmaprov.inventory.ansible_api import read_yaml
+from rdmaprov.inventory.ansible_api import import_plugin, read_yaml
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.probe.target import Target
@@ -101,11 +101,11 @@ def given_by_ansible(site, name):
     inventory = InventoryManager(loader, sources=[str(site)])
     host = inventory.get_host(name)
     variables = VariableManager(loader, inventory).get_vars(host=host)
-    asked = collection.import_plugin("plugin_utils.role_files").read_roles(
+    asked = import_plugin("plugin_utils.role_files").read_roles(
         [], lambda path: read_yaml(Path(path))
     )
     templar = Templar(loader, variables={**asked.defaults, **variables})
-    convert = collection.import_plugin("module_utils.arguments").convert_arguments
+    convert = import_plugin("module_utils.arguments").convert_arguments
     return {
         role: convert(role, json.loads(json.dumps(templar.template(raw))))
         for role, raw in asked.arguments.items()
