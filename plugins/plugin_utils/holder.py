@@ -51,6 +51,12 @@ class Holder:
         return found is not None and (found[0] == _ZOMBIE or found[1] != self.started)
 
 
+def living() -> list[str]:
+    """Return the processes of this machine that are there, as `PID STARTED`."""
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [f"{pid} {found[1]}" for pid in pids if (found := _status(pid)) and found[0] != _ZOMBIE]
+
+
 def of_process(pid: int, run: str) -> Holder:
     """Return a process of this machine as a holder.
 

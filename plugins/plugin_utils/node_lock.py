@@ -47,10 +47,12 @@ class NodeClaim:
         self._is_check = is_check
         self._is_run = given is not None
         self._wait_s = 0.0
+        self._living: list[str] | None = None
         if given is None:
             self._holder = of_process(os.getppid(), "")
         else:
             self._holder = parse_holder(given["holder"])
+            self._living = given.get("living")
             self._wait_s = float(given["wait_s"])
         self._clock, self._pause = clock, pause
         self._first: float | None = None
@@ -137,7 +139,14 @@ class NodeClaim:
         return True
 
     def _is_over(self, holder: Holder) -> bool:
-        return holder.id == self._holder.id or holder.has_ended()  # a cut connection's module
+        own = self._holder
+        if holder.id == own.id:  # a cut connection's module
+            return True
+        if self._living is None or holder.machine != own.machine:
+            return holder.has_ended()
+        # On a relay: what the controller saw of its own processes.
+        seen = holder.user == own.user and holder.started <= own.started
+        return seen and f"{holder.pid} {holder.started}" not in self._living
 
 
 def next_round(variables: Mapping[str, Any]) -> float:

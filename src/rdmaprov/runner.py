@@ -7,8 +7,9 @@ import site
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import ansible
 from ansible import constants
@@ -19,16 +20,15 @@ from rdmaprov.interrupt import Interrupt
 from rdmaprov.resources import collections_dir
 from rdmaprov.surroundings import utf8_locale
 
-if TYPE_CHECKING:
-    from ansible_runner import Runner
-
 # How often to look for a signal to stop.
 _POLL_S = 1
 _PROGRAM = "ansible-playbook"
 
 
-def run_ansible(hosts: int = 0, **settings: object) -> "Runner":
-    """Run Ansible with ansible-runner's settings and return its runner.
+def run_ansible(
+    hosts: int = 0, beside: Callable[[Callable[[], int]], None] | None = None, **settings: object
+) -> int:
+    """Run Ansible with ansible-runner's settings and return its exit code.
 
     It runs in the working directory, as ansible-playbook does, so that ansible.cfg and relative
     names mean the same. The files of ansible-runner hold all variables and results; they are
@@ -37,6 +37,8 @@ def run_ansible(hosts: int = 0, **settings: object) -> "Runner":
 
     Args:
         hosts: the number of hosts, which limits the forks; 0 leaves the forks to Ansible.
+        beside: runs at the same time, in a thread, and is given what counts the signals; with
+            it and 0 hosts, Ansible runs nowhere else.
         settings: of ansible-runner; paths must be absolute.
     """
     import ansible_runner  # only where Ansible runs: verbs that run no playbook start without it
@@ -47,8 +49,11 @@ def run_ansible(hosts: int = 0, **settings: object) -> "Runner":
         tempfile.TemporaryDirectory(prefix="rdmaprov-", ignore_cleanup_errors=True) as directory,
         tempfile.TemporaryDirectory(prefix="rdmaprov-", ignore_cleanup_errors=True) as own,
         Interrupt() as interrupt,
+        ThreadPoolExecutor(1) as threads,
     ):
-        runner = ansible_runner.run(
+        other = threads.submit(beside or _nothing, lambda: interrupt.count)
+        start = _nothing if beside and not hosts else ansible_runner.run
+        runner = start(
             private_data_dir=directory,
             project_dir=str(Path.cwd()),
             envvars={
@@ -70,9 +75,16 @@ def run_ansible(hosts: int = 0, **settings: object) -> "Runner":
             cancel_callback=interrupt.must_kill,
             **settings,
         )
+        while not other.done():  # a signal comes in between
+            wait([other], timeout=_POLL_S)
+        other.result()
     if interrupt.count:
         raise KeyboardInterrupt
-    return runner
+    return 0 if runner is None else int(runner.rc)
+
+
+def _nothing(*_words: object, **_named: object) -> None:
+    pass
 
 
 def _path_with_ansible() -> str:

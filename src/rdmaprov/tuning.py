@@ -10,6 +10,7 @@ from ansible import constants
 from ansible.plugins.loader import connection_loader
 
 from rdmaprov.inventory.ansible_api import find_plugins
+from rdmaprov.probe.ansible_targets import SSH_ARGS
 from rdmaprov.probe.login import write_program
 from rdmaprov.probe.session import Limits
 from rdmaprov.surroundings import is_writable
@@ -26,12 +27,6 @@ _LONGEST_DIRECTORY = 107 - len("/0123456789.ABCDEFGHIJKLMNOP")
 # The longest that a role's steps may take one after the other is three hours (an hour each for
 # packages, modules and an image). A node that has not answered after this long never will.
 _TASK_LIMIT_S = 4 * 3600
-# Ansible's own arguments, with connections that last while the slowest node ends a role, and from
-# `plan` to `apply`, and keepalives that end the connections to dead nodes.
-_SSH_ARGS = (
-    "-C -o ControlMaster=auto -o ControlPersist=600s "
-    "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
-)
 
 
 def environment(hosts: int, place: Path) -> dict[str, str]:
@@ -48,7 +43,7 @@ def environment(hosts: int, place: Path) -> dict[str, str]:
     if _is_default("pipelining", "ssh"):
         chosen["ANSIBLE_PIPELINING"] = "True"
     if _is_default("ssh_args", "ssh"):
-        chosen["ANSIBLE_SSH_ARGS"] = _SSH_ARGS
+        chosen["ANSIBLE_SSH_ARGS"] = SSH_ARGS
     if _is_default("control_path_dir", "ssh") and _is_default("control_path", "ssh"):
         chosen.update(_control_path_dir())
     if _is_default("TASK_TIMEOUT"):
@@ -59,20 +54,39 @@ def environment(hosts: int, place: Path) -> dict[str, str]:
     return chosen
 
 
+def on_relay(hosts: int, cores: int) -> dict[str, str]:
+    """Return environment variables for Ansible on a relay, which knows none of the settings here.
+
+    Args:
+        cores: of the relay.
+    """
+    found = {
+        "ANSIBLE_PIPELINING": _given("pipelining", "ssh") is not False,
+        "ANSIBLE_TASK_TIMEOUT": _given("TASK_TIMEOUT") or _TASK_LIMIT_S,
+        "ANSIBLE_FORKS": _given("DEFAULT_FORKS") or min(hosts, cores * _FORKS_PER_CORE),
+        "ANSIBLE_HOST_KEY_CHECKING": constants.HOST_KEY_CHECKING,
+    }
+    return {name: str(value) for name, value in found.items()}
+
+
 def forks(hosts: int, cores: int, free_bytes: int) -> int:
     """Return how many nodes to work on at a time: all, or as many as the controller can."""
     return max(1, min(hosts, cores * _FORKS_PER_CORE, free_bytes // _BYTES_PER_FORK))
 
 
 def _is_default(setting: str, connection: str = "") -> bool:
-    """Return whether neither the environment nor ansible.cfg gives a setting."""
+    return _given(setting, connection) is None
+
+
+def _given(setting: str, connection: str = "") -> object:
+    """Return what the environment or ansible.cfg gives for a setting, None if neither does."""
     plugin = {}
     if connection:
         find_plugins()
         connection_loader.get(connection, class_only=True)  # so that its settings are known
         plugin = {"plugin_type": "connection", "plugin_name": connection}
-    _, origin = constants.config.get_config_value_and_origin(setting, **plugin)
-    return bool(origin == "default")
+    value, origin = constants.config.get_config_value_and_origin(setting, **plugin)
+    return None if origin == "default" else value
 
 
 def _control_path_dir() -> dict[str, str]:

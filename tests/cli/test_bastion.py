@@ -1,13 +1,20 @@
 """Verbs on nodes behind a jump host with sshd's own MaxStartups, over a path of 20 ms each way."""
 
+import contextlib
 import json
 import os
 import re
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.program import start
+from tests.cli.namespaced import hosts, needs_namespace
+from tests.program import ARGV, start
 from tests.unit.helpers.bastion import Bastion
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
 
@@ -81,13 +88,119 @@ def test_verbs_find_by_a_relay_what_they_find_from_here(tmp_path):
             found["validate"].append(without_times(json.loads(said)))
         after = logins(tmp_path)
         noted = start("check", "site", cwd=tmp_path)
-    assert (noted.returncode, noted.stdout) == (ExitCode.OK, "")
-    assert "plan, apply and revert reach 3 nodes from here" in noted.stderr
+    assert (noted.returncode, noted.stderr) == (ExitCode.OK, "site: 3 nodes, 0 problems\n")
     assert [now - then for now, then in zip(after, before, strict=True)] == [6, 2]  # by the relay
     for one in found.values():
         assert one[0] == one[1]
     assert found["validate"][0]["nodes"]
     assert "host_vars/n003.yml" in found["discover"][0]
+
+
+SECRET = "not on a disk of the relay"
+LIMITS = "limits_memlock_users: [nobody]\nlimits_memlock_services: []\nlimits_sysctl: {}\n"
+MOUNTS = {"run": "/run", "limits.d": "/etc/security/limits.d", "pam.d": "/etc/pam.d"}
+
+
+def new_nodes(bastion, way, lines):
+    """Have nodes with directories of their own; only where a relay is no place is hidden."""
+    file = bastion.site / "hosts.yml"
+    made = json.loads(file.read_text())
+    for name, node in made["nodes"]["hosts"].items():
+        own = bastion.at / (way or "here") / name
+        for each in MOUNTS:
+            (own / "node" / each).mkdir(parents=True)
+        hosts(own, "{}", MOUNTS)
+        node["ansible_python_interpreter"] = str(own / "python")
+    file.write_text(json.dumps(made))
+    (bastion.site / "group_vars/nodes.yml").write_text(f"{LIMITS}fabric_relay: '{way}'\n{lines}")
+
+
+def vaulted(at):
+    """Return a variable of the site that is encrypted, and the option that opens it."""
+    (at / "password").write_text("sesame\n")
+    program = Path(sys.executable).with_name("ansible-vault")
+    words = ["encrypt_string", "--vault-password-file", at / "password", SECRET, "--name"]
+    done = subprocess.run(
+        [program, *words, "nccl_socket_ifname"], capture_output=True, text=True, check=True
+    )
+    return done.stdout, ("--vault-password-file", "password")
+
+
+def places():
+    """Return what relays have in memory now."""
+    return [path for path in Path("/run").glob("rdmaprov-*") if path.name != "rdmaprov-cp"]
+
+
+@needs_namespace
+def test_plan_apply_and_revert_by_a_relay_are_those_from_here(tmp_path):
+    found: dict[str, list[Any]] = {}
+    lines, opens = vaulted(tmp_path)
+    words = ("site", "--roles", "limits", "--json", "-", "-q", *opens)
+    with Bastion(tmp_path, 2) as bastion:
+        for way in ("", "bastion"):
+            new_nodes(bastion, way, lines)
+            before, found[way] = logins(tmp_path), []
+            for verb in ("plan", "apply", "revert"):
+                run = sorted(path.name for path in (tmp_path / "runs").glob("*-apply"))[-1:]
+                each = run if verb == "revert" else []
+                done = start(verb, words[0], *each, *words[1:], cwd=tmp_path)
+                assert done.stdout, done.stderr
+                found[way].append([done.returncode, json.loads(done.stdout)])
+            after = logins(tmp_path)
+        assert after[1] - before[1] == 3  # of the controller to the relay: one for each run
+    states = [{one["state"] for one in each["nodes"].values()} for _, each in found["bastion"]]
+    assert states == [{"pending"}, {"changed"}, {"changed"}]
+    for one in found.values():
+        one[2][1].pop("reverts")
+    assert without_times(found[""]) == without_times(found["bastion"])
+
+
+def test_secret_of_the_site_is_in_the_relays_memory_alone_and_goes(tmp_path):
+    lines, opens = vaulted(tmp_path)
+    seen = []
+    with Bastion(tmp_path, 1) as bastion:
+        new_nodes(bastion, "bastion", lines)
+        with subprocess.Popen(
+            [*ARGV, "plan", "site", "--roles", "limits", *opens], cwd=tmp_path
+        ) as running:
+            while running.poll() is None:
+                for place in places():
+                    with contextlib.suppress(OSError):
+                        seen += [place.stat().st_mode & 0o7777, (place / "hosts.json").read_text()]
+                time.sleep(0.05)
+    assert 0o700 in seen
+    assert [text for text in seen if SECRET in str(text)]
+    assert places() == []
+    for at in (tmp_path, Path("~/.ansible").expanduser()):
+        assert subprocess.run(["grep", "-rqF", SECRET, at], check=False).returncode
+
+
+def test_relay_without_ansible_is_named_with_what_to_install(tmp_path):
+    with Bastion(tmp_path, 2) as bastion:
+        file = bastion.site / "hosts.yml"
+        made = json.loads(file.read_text())
+        made["away"]["vars"]["ansible_python_interpreter"] = "/usr/bin/python3"
+        file.write_text(json.dumps(made))
+        (bastion.site / "group_vars/nodes.yml").write_text("fabric_relay: bastion\n")
+        done = start("plan", "site", "--roles", "hugepages", cwd=tmp_path)
+    assert done.returncode == ExitCode.UNKNOWN
+    assert "its relay bastion has no ansible-core" in done.stdout + done.stderr
+
+
+@needs_namespace
+def test_relay_that_dies_while_it_applies_leaves_its_nodes_unknown(tmp_path):
+    with Bastion(tmp_path, 2) as bastion:
+        new_nodes(bastion, "bastion", "")
+        words = ("apply", "site", "--roles", "limits", "--json", "out.json")
+        with subprocess.Popen([*ARGV, *words], cwd=tmp_path, stdout=-3, stderr=-3) as running:
+            assert until(lambda: [place for place in places() if (place / "artifacts").exists()])
+            bastion.end("relay")  # the path to it
+            assert running.wait(120) == ExitCode.UNKNOWN
+        nodes = json.loads((tmp_path / "out.json").read_text())["nodes"]
+        assert until(lambda: not places())
+    for node in nodes.values():
+        assert node["state"] == "unreachable"
+        assert node["problems"][0].startswith("its relay bastion: ")
 
 
 # The first one is the quick one: pytest -k discover-3

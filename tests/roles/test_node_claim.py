@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from plugins.plugin_utils.answers import Held, Odd, held_answer, role_answer
-from plugins.plugin_utils.holder import Holder, of_process
+from plugins.plugin_utils.holder import Holder, living, of_process
 from plugins.plugin_utils.node_lock import LAST_TASK_S, MOST_STEP_S, NodeClaim, next_round, refusal
 
 THEIRS = Holder("b" * 32, "ana", "ctl2", 4711, "2026-01-01 00:00:00 UTC", "/runs/1", "boot ns", 9)
@@ -197,3 +197,20 @@ def test_escapes_of_a_node_are_shown_as_such():
 def test_odd_holder_is_no_answer(answer: Any, says: str):
     with pytest.raises(Odd, match=says):
         held_answer(answer)
+
+
+@pytest.mark.parametrize(("told", "replaces"), [([], True), (None, False), (["the run"], False)])
+def test_relay_is_told_which_runs_of_the_controller_live(clock, ended, told, replaces):
+    theirs = replace(ended, machine="the controller")
+    own = replace(theirs, id="a" * 32, pid=os.getpid(), started=ended.started + 1)
+    lock: dict[str, Any] = {"holder": asdict(own), "wait_s": 0.0}
+    if told is not None:
+        lock["living"] = [f"{ended.pid} {ended.started}" for _ in told]
+    one = NodeClaim({"apply_lock": lock}, False, clock, clock.pause)
+    assert one.try_again(Held(theirs, False, 600)) is replaces
+    assert one.request()["replace"] == (theirs.id if replaces else "")
+
+
+def test_process_that_lives_is_among_the_living():
+    own = of_process(os.getpid(), "")
+    assert f"{own.pid} {own.started}" in living()

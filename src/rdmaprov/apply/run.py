@@ -2,18 +2,25 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.apply.events import parse_event
+from ansible.utils.helpers import pct_to_int
+
+from rdmaprov.apply.events import NodeEvent, parse_event
 from rdmaprov.apply.progress import ApplyProgress
+from rdmaprov.apply.relays import NodeWays, RelayJob, find_ways, run_all
 from rdmaprov.apply.results import NodeResult, ProbeResult, Results
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import Fleet
+from rdmaprov.probe.fleet import find_target
 from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 from rdmaprov.resources import data_dir
@@ -63,9 +70,11 @@ class Run:
         directory: RunDirectory,
         screen: Screen,
         find: Callable[[str], Target | None],
+        ways: Callable[[Collection[str]], NodeWays],
     ) -> None:
         self._request = request
         self._find = find
+        self._ways = ways
         self.directory = directory
         self._screen = screen
         self._started = datetime.now(UTC)
@@ -101,7 +110,7 @@ class Run:
     def part(self, nodes: Sequence[str]) -> "Run":
         """Return a run of Ansible on some of the nodes, with the same directory."""
         own = replace(self._request, nodes=tuple(nodes), variables=self._variables, is_part=True)
-        return Run(own, self.directory, self._screen, self._find)
+        return Run(own, self.directory, self._screen, self._find, self._ways)
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -131,7 +140,7 @@ class Run:
         self._variables["revert_only_shows"] = only_shows
         with ApplyProgress(self._screen, verb, len(self._nodes)) as progress:
             try:
-                code = self._run_ansible(verb, results, progress)
+                code = self._run_batches(verb, results, progress)
             except KeyboardInterrupt:
                 results.interrupted = True
                 return results
@@ -150,39 +159,86 @@ class Run:
             f"See {self.path / 'logs' / 'ansible.log'}",
         )
 
-    def _run_ansible(self, verb: str, results: Results, progress: ApplyProgress) -> int:
-        def handle(event: dict[str, Any]) -> bool:
+    def _run_batches(self, verb: str, results: Results, progress: ApplyProgress) -> int:
+        """Run Ansible; a batch is of nodes by any way, so with relays it is none of Ansible's."""
+        names, variables = self._nodes, self._variables
+        if "apply_serial" not in variables or not self._ways(names).relays:
+            return self._run_ansible(verb, names, variables, results, progress)
+        own = {**variables, "apply_serial": "100%", "apply_max_failures": 100}
+        most = float(str(variables.get("apply_max_failures", 100)))
+        size = int(pct_to_int(str(variables["apply_serial"]), len(names)))
+        for first in range(0, len(names), size):
+            batch = names[first : first + size]
+            code = self._run_ansible(verb, batch, own, results, progress)
+            ended = [results.nodes[name] for name in batch]
+            failed = sum(bool(node.failed) for node in ended)
+            if failed * 100 > most * len(batch) or all(n.failed or n.unreachable for n in ended):
+                break
+        return code
+
+    def _run_ansible(
+        self,
+        verb: str,
+        nodes: Sequence[str],
+        variables: Mapping[str, object],
+        results: Results,
+        progress: ApplyProgress,
+    ) -> int:
+        """Run Ansible on nodes, here and from all relays at the same time; return its exit code."""
+        ways, turn = self._ways(nodes), threading.Lock()
+
+        def handle(event: Mapping[str, Any]) -> bool:
             # Results first: ansible-runner ignores the error of a full disk or a closed terminal.
-            parsed = parse_event(event, self._find)
-            if parsed is not None and parsed.node not in results.nodes:
-                parsed = None
-            node = results.record(parsed) if parsed is not None else None
-            output = str(event.get("stdout") or "")
-            self._log(output)
-            self._screen.detail(output)
-            if parsed is not None and node is not None:
-                progress.show_event(parsed, node)
+            with turn:
+                parsed = parse_event(event, self._find)
+                self._record(parsed, str(event.get("stdout") or ""), results, progress)
             return False  # ansible-runner need not write it to a file
 
-        runner = run_ansible(
-            len(self._nodes),
+        def lose(names: Iterable[str], why: str, is_all: bool) -> None:
+            for name in names:
+                node = results.nodes[name]
+                if is_all or not node.finished:
+                    role = node.running or node.under_way
+                    event = NodeEvent("unreachable", name, role, "", message=why)
+                    with turn:
+                        self._record(event, f"{name}: {why}", results, progress)
+
+        for name, why in ways.lost.items():
+            lose([name], why, True)
+        settings: dict[str, dict[str, Any]] = {
+            "extravars": {"apply_roles": list(self._request.roles), **variables},
+            "envvars": {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"},
+        }
+        jobs = [RelayJob(relay, own, verb, settings) for relay, own in ways.relays.items()]
+        return run_ansible(
+            len(ways.here),
+            partial(run_all, jobs, handle, lose) if len(ways.here) < len(nodes) else None,
             playbook=str(data_dir("playbooks") / f"{verb}.yml"),
             inventory=str(self._request.site.resolve()),
-            limit=self._limit(),
-            extravars={"apply_roles": list(self._request.roles), **self._variables},
+            limit=self._limit(ways.here),
             cmdline=shlex.join(self._request.arguments) or None,
-            envvars={"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"},
             event_handler=handle,
+            **settings,
         )
-        return int(runner.rc)
 
-    def _limit(self) -> str | None:
-        whole = self._nodes == self._request.nodes and not self._request.is_part
+    def _record(
+        self, event: NodeEvent | None, output: str, results: Results, progress: ApplyProgress
+    ) -> None:
+        if event is not None and event.node not in results.nodes:
+            event = None
+        node = results.record(event) if event is not None else None
+        self._log(output)
+        self._screen.detail(output)
+        if event is not None and node is not None:
+            progress.show_event(event, node)
+
+    def _limit(self, nodes: Sequence[str]) -> str | None:
+        whole = tuple(nodes) == self._request.nodes and not self._request.is_part
         if whole and not self._probed:
             return self._request.limit
         # A file: the names of 10,000 nodes are longer than an argument may be.
         name = f"nodes-{os.getpid()}"  # others may do other parts
-        self.directory.write_lines(name, self._nodes)
+        self.directory.write_lines(name, nodes)
         return f"@{self.path / name}"
 
     def _log(self, text: str) -> None:
@@ -210,11 +266,12 @@ def document(
 
 @contextmanager
 def open_run(
-    request: ApplyRequest,
-    mask: Mask,
-    screen: Screen,
-    find: Callable[[str], Target | None] = lambda _node: None,
+    request: ApplyRequest, fleet: Fleet, become: str, mask: Mask, screen: Screen
 ) -> Iterator[Run]:
-    """Provide a run with a new directory; `find` returns how a node is reached."""
+    """Provide a run with a new directory.
+
+    Args:
+        become: sudo's password on nodes that have none of their own.
+    """
     with RunDirectory(request.verb, mask) as directory:
-        yield Run(request, directory, screen, find)
+        yield Run(request, directory, screen, find_target(fleet), partial(find_ways, fleet, become))

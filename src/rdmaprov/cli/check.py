@@ -91,7 +91,7 @@ def check(
             click.echo(annotation(problem) if style == "github" else colour_line(problem))
     show_waived(waived, mask)
     machine = controller_note(len(fleet.nodes))
-    for note in (machine, jump_note(fleet), relay_note(fleet), *rail_notes(fleet)):
+    for note in (machine, jump_note(fleet), *rail_notes(fleet)):
         if note:
             click.echo(mask.text(note), err=True)
     if verbosity() is Verbosity.VERBOSE or (not found and verbosity() is Verbosity.NORMAL):
@@ -127,13 +127,6 @@ def jump_note(fleet: "Fleet") -> str:
     said = f"note: more than {_FEW} nodes are behind the jump host {jump}. Its sshd drops logins "
     said += "when many begin at once (MaxStartups, by default 10:30:100), and rdmaprov then retries"
     return f"{said}. To save time, raise MaxStartups there, such as to 200:30:2000" if jump else ""
-
-
-def relay_note(fleet: "Fleet") -> str:
-    """Return which verbs pass over the relays of a site, empty if it has none."""
-    count = sum(bool(node.get("fabric_relay")) for node in fleet.nodes)
-    said = f"note: plan, apply and revert reach {quantity(count, 'node')} from here, by Ansible's "
-    return f"{said}settings, and not by fabric_relay: docs/sizes.md" if count else ""
 
 
 def rail_notes(fleet: "Fleet") -> "Iterator[str]":

@@ -24,7 +24,6 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet
 from rdmaprov.inventory.errors import no_nodes
-from rdmaprov.probe.fleet import find_target
 from rdmaprov.problem import fold_problems
 from rdmaprov.report.write import report_page
 from rdmaprov.runs.directory import RunDirectory
@@ -113,7 +112,7 @@ def prepare(
 @contextmanager
 def start_run(request: ApplyRequest, ready: Prepared) -> Iterator[Run]:
     """Provide a run; one that Ansible ended early gets its page, too."""
-    with open_run(request, ready.mask, ready.screen, find_target(ready.fleet)) as run:
+    with open_run(request, ready.fleet, ready.given.become, ready.mask, ready.screen) as run:
         try:
             yield run
         except AnsibleFailed:

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,13 @@ _OPTIONS = {
     ),
     "become": ("become_user", "become_exe", "become_flags", "become_pass"),
 }  # fmt: skip
+# Ansible's own arguments, with connections that last while the slowest node ends a role, and from
+# `plan` to `apply`, and keepalives that end the connections to dead nodes.
+SSH_ARGS = (
+    "-C -o ControlMaster=auto -o ControlPersist=600s "
+    "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
+)
+NO_JUMP = "-o ProxyJump=none"  # from a relay: a jump host is on the way from here
 _PLUGINS = {"connection": "ssh", "become": "sudo"}
 _GENERAL = (
     "ansible_connection", "ansible_become", "ansible_become_method", "ansible_python_interpreter",
@@ -64,18 +71,42 @@ class Targets:
             NodeUnreachable: in a way that this connection cannot.
         """
         try:
-            given = {
-                name: variables.value(name)
-                for name in (*self._names, "ansible_host", "ansible_ssh_host")
-                if name in variables
-            }
-            settings = self._settings(given)
-            if self._become_password and not settings["become_pass"]:
-                settings = {**settings, "become_pass": self._become_password}
-            return _target(node, given, settings, relay)
+            return _target(node, *self._found(variables), relay)
         except (ResolveError, AnsibleError) as error:
             text = error.message if isinstance(error, ResolveError) else error_text(error)
             raise NodeUnreachable(f"{node}: {text}", "") from error
+
+    def as_variables(self, variables: Variables, names: Iterable[str]) -> dict[str, Any]:
+        """Return the variables with which Ansible reaches a node from its relay, as `of` does.
+
+        Args:
+            names: of the variables that the site writes.
+
+        Raises:
+            ResolveError: one has no value.
+        """
+        given, settings = self._found(variables)
+        found = {name: variables.value(name) for name in names if name.startswith("ansible_")}
+        python = constants.config.get_config_value("INTERPRETER_PYTHON", variables=given)
+        found |= {"ansible_become": _becomes(given), "ansible_python_interpreter": python}
+        options = ("ssh_args", "ssh_common_args", "ssh_extra_args")
+        own = {name: shlex.join(_without_jump(settings[name] or "")) for name in options}
+        own["ssh_args"] = f"{NO_JUMP} {own['ssh_args'] or SSH_ARGS}"
+        last = {option: name for name, option in self._variables()}  # of several, which counts
+        settings = {**settings, **own}
+        return found | {last[name]: each for name, each in settings.items() if each is not None}
+
+    def _found(self, variables: Variables) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the variables of a node that say how it is reached, and the settings."""
+        given = {
+            name: variables.value(name)
+            for name in (*self._names, "ansible_host", "ansible_ssh_host")
+            if name in variables
+        }
+        settings = self._settings(given)
+        if self._become_password and not settings["become_pass"]:
+            settings = {**settings, "become_pass": self._become_password}
+        return given, settings
 
     def _variables(self) -> list[tuple[str, str]]:
         return [
@@ -151,9 +182,9 @@ def as_relay(host: Target) -> Target:
 def _ssh(settings: Mapping[str, Any], *, is_here: bool) -> list[str]:
     """Return ssh's arguments in Ansible's order: of two that set the same, the first counts."""
     argv = [str(settings["ssh_executable"] or "ssh"), *_OURS]
-    if not is_here:
-        argv += ["-o", "ProxyJump=none"]  # a jump host is on the way from here
-    argv += shlex.split(settings["ssh_args"] or "")
+    split = shlex.split if is_here else _without_jump
+    argv += [] if is_here else NO_JUMP.split()
+    argv += split(settings["ssh_args"] or "")
     if settings["host_key_checking"] is False:
         argv += ["-o", "StrictHostKeyChecking=no"]
     if settings["port"] is not None:
@@ -165,8 +196,18 @@ def _ssh(settings: Mapping[str, Any], *, is_here: bool) -> list[str]:
         argv += ["-o", f'User="{settings["remote_user"]}"']
     argv += ["-o", f"ConnectTimeout={settings['timeout']}"]
     for option in ("ssh_common_args", "ssh_extra_args"):
-        argv += shlex.split(settings[option] or "")
+        argv += split(settings[option] or "")
     return argv
+
+
+def _without_jump(text: str) -> list[str]:
+    """Return ssh's arguments without -J, which ssh does not take after a ProxyJump."""
+    words = shlex.split(text)
+    return [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if before != "-J" and not word.startswith("-J")
+    ]
 
 
 def _interpreter(given: Mapping[str, Any]) -> list[str]:
@@ -176,7 +217,7 @@ def _interpreter(given: Mapping[str, Any]) -> list[str]:
 
 def _become(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """Return what to put before a program for it to run as the right user."""
-    if not _true(given.get("ansible_become", constants.DEFAULT_BECOME)):
+    if not _becomes(given):
         return []
     method = str(given.get("ansible_become_method", constants.DEFAULT_BECOME_METHOD))
     if method not in _SUDO:
@@ -193,6 +234,10 @@ def _become(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) ->
         flags.append("-n")
     user = str(settings["become_user"] or "root")
     return [str(settings["become_exe"] or "sudo"), *flags, "-u", user]
+
+
+def _becomes(given: Mapping[str, Any]) -> bool:
+    return _true(given.get("ansible_become", constants.DEFAULT_BECOME))
 
 
 def _without_n(flags: list[str]) -> list[str]:

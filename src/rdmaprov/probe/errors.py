@@ -19,6 +19,10 @@ class NodeSilent(NodeUnreachable):
     """A node did not answer ssh in time."""
 
 
+class RelayLied(NodeUnreachable):
+    """A relay sent what no program of ours sends; nothing counts that it told."""
+
+
 class LoginDropped(NodeUnreachable):
     """An sshd on the way ended the connection before it knew the user; nothing was asked."""
 

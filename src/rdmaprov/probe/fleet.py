@@ -1,7 +1,8 @@
 """A fleet's nodes, reached over rdmaprov's own connections."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
+from typing import Any
 
 from rdmaprov.inventory import Fleet
 from rdmaprov.inventory.resolve import ResolveError
@@ -44,6 +45,10 @@ class FleetTargets:
             raise by_relay(name, error) from error
         return self._targets.of(name, variables, by)
 
+    def as_variables(self, name: str, names: Iterable[str]) -> dict[str, Any]:
+        """Return the variables with which Ansible reaches a node from its relay; see Targets."""
+        return self._targets.as_variables(self._fleet.variables(name), names)
+
     def _find_relay(self, name: str) -> Target:
         if name not in self._fleet.hosts:
             raise NodeUnreachable(f"{name}: it is no host of the inventory", f"Correct {RELAY}")
@@ -62,11 +67,11 @@ def fleet_targets(fleet: Fleet, become_password: str = "") -> dict[str, Target |
 
 
 def find_target(fleet: Fleet) -> Callable[[str], Target | None]:
-    """Return what returns how Ansible reaches a node, which is by no relay, None if it cannot."""
-    targets = cache(Targets)
+    """Return what returns how a node is reached, None if it cannot be."""
+    targets = cache(lambda: FleetTargets(fleet))
 
     def find(name: str) -> Target | None:
-        found = _or_why(lambda: targets().of(name, fleet.variables(name)))
+        found = _or_why(lambda: targets().of(name))
         return found if isinstance(found, Target) else None
 
     return find

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rdmaprov.probe.connection import Command, Connection, by_relay, open_as, open_connection
-from rdmaprov.probe.errors import LoginDropped, NodeError, NodeSilent, NodeUnreachable
+from rdmaprov.probe.errors import LoginDropped, NodeError, NodeSilent, RelayLied
 from rdmaprov.probe.link import SshLink, start_here
 from rdmaprov.probe.opening import Opening
 from rdmaprov.probe.patience import Patience, in_words
@@ -254,10 +254,10 @@ class _RelayConnection(Connection):
             del self._links[number], self._waiting[number]
         link.hear(status, out, err)
 
-    def _odd_output(self) -> NodeUnreachable:
+    def _odd_output(self) -> RelayLied:
         self.has_lied = True
         what = f"{self._target.name}: it sent what is no answer of a node that was asked over it"
-        return NodeUnreachable(what, "Nothing more is read from it: check who changed the relay")
+        return RelayLied(what, "Nothing more is read from it: check who changed the relay")
 
 
 class _RelayedLink:

@@ -29,7 +29,7 @@ def inventory(path: Path, variables: str) -> str:
 def test_signals_are_the_programs_again_afterwards(tmp_path: Path):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
-    assert run_ansible(inventory=inventory(tmp_path, local), **PING).rc == 0
+    assert run_ansible(inventory=inventory(tmp_path, local), **PING) == 0
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
 
 
@@ -52,7 +52,7 @@ def test_collection_of_another_version_is_not_used(tmp_path: Path, monkeypatch):
         "module": "rdmaprov.node.limits",
         "module_args": "odd=1",
     }
-    assert run_ansible(inventory=inventory(tmp_path, local), **wanted).rc == 2
+    assert run_ansible(inventory=inventory(tmp_path, local), **wanted) == 2
 
 
 def test_interrupt_ends_ansible_and_comes_through(tmp_path: Path):

@@ -87,6 +87,7 @@ class Bastion(contextlib.ExitStack):
     ) -> None:
         super().__init__()
         self.at = at
+        self._parts: dict[str, subprocess.Popen[bytes]] = {}
         self.site = at / "site"
         keys = at / "keys"
         keys.mkdir()
@@ -157,12 +158,16 @@ class Bastion(contextlib.ExitStack):
         assert until(lambda: "Server listening" in (self.at / f"{name}.log").read_text())
         return port
 
-    def _start(self, argv: Sequence[str], name: str) -> subprocess.Popen[bytes]:
+    def end(self, name: str) -> None:
+        """End a part, such as the `relay` between this machine and the jump host."""
+        self._parts[name].kill()
+
+    def _start(self, argv: Sequence[str], name: str) -> None:
         log = self.enter_context((self.at / f"{name}.log").open("wb"))
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
         self.callback(process.wait)
         self.callback(process.terminate)
-        return process
+        self._parts[name] = process
 
     @property
     def drops(self) -> int:

@@ -1,0 +1,354 @@
+"""Ansible from relays: ansible-runner's worker on each, whose events are a stranger's."""
+
+import asyncio
+import base64
+import io
+import json
+import re
+import shlex
+import time
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.metadata import requires
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from rdmaprov import boundary, tuning
+from rdmaprov.boundary import Document, OddAnswer
+from rdmaprov.interrupt import GRACE_S
+from rdmaprov.inventory import Fleet
+from rdmaprov.inventory.ansible_api import import_plugin
+from rdmaprov.inventory.resolve import ResolveError
+from rdmaprov.probe.connection import by_relay
+from rdmaprov.probe.errors import NodeError, RelayLied
+from rdmaprov.probe.fleet import RELAY, FleetTargets
+from rdmaprov.probe.link import SshLink
+from rdmaprov.probe.output import MOST_NODE_BYTES, ErrorOutput
+from rdmaprov.probe.target import Target
+from rdmaprov.probe.ways import Ways
+from rdmaprov.problem import printable
+from rdmaprov.resources import data_dir
+
+_WORKER = Path(__file__).with_name("worker.py")
+_PLACE = "ansible_collections/rdmaprov/node"  # in the project, as Ansible looks for it
+_SENT = ("plugins", "roles", "playbooks", "meta")
+_BY_NODE = ("apply_planned", "revert_made")
+_MOST_LINE, _MOST_PARTS, _MOST_S = 16 << 20, 1 << 18, 1e8  # a survey is less than 1 MiB
+_BEGIN_S = 150  # two programs are asked for their versions first
+_LOOK_S, _ALIVE_S = 0.5, 60.0
+_VERSION = re.compile(r"\d+(\.\w+)+")
+_HERE = boundary.fields(
+    {name: boundary.text() for name in ("ansible-core", "ansible-runner", "place")}
+    | {"cores": boundary.integer(1, 1 << 16)}
+)
+_FAILED = ("runner_on_failed", "runner_on_unreachable")
+
+Hear = Callable[[Document], object]
+"""Gets an event of one of a relay's nodes."""
+Lose = Callable[[Collection[str], str, bool], None]
+"""Gets a relay's nodes, why it tells no more, and whether nothing counts that it told before."""
+
+
+@dataclass
+class NodeWays:
+    """Which nodes Ansible reaches from here and which from a relay, and why it reaches others not.
+
+    Attributes:
+        relays: by relay, the variables of its nodes, with no template left.
+    """
+
+    here: list[str] = field(default_factory=list)
+    relays: dict[Target, dict[str, Document]] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+
+
+def find_ways(fleet: Fleet, become_password: str, names: Collection[str]) -> NodeWays:
+    """Return how Ansible reaches some nodes of a fleet."""
+    found, wanted = NodeWays(), set(names)
+    targets = cache(lambda: FleetTargets(fleet, become_password))
+    for node in (node for node in fleet.nodes if node.name in wanted):
+        try:
+            relay = targets().of(node.name).relay if node.get(RELAY) else None
+            if relay is None:
+                found.here.append(node.name)
+                continue
+            known = fleet.role_variables(node.name, {})
+            own = {name: known.value(name) for name in node.written & node.values.keys()}
+            values = own | targets().as_variables(node.name, node.written)
+            found.relays.setdefault(relay, {})[node.name] = json.loads(json.dumps(values))
+        except (NodeError, ResolveError, TypeError, ValueError) as error:
+            why = str(error).removeprefix(f"{node.name}: ")
+            is_known = isinstance(error, NodeError)
+            found.lost[node.name] = why if is_known else f"no variable for its relay: {why}"
+    return found
+
+
+@dataclass(frozen=True)
+class RelayJob:
+    """What Ansible does from one relay.
+
+    Args:
+        inventory: the variables of each of its nodes.
+        settings: of ansible-runner; `extravars` has those of all nodes.
+    """
+
+    relay: Target
+    inventory: Mapping[str, Document]
+    verb: str
+    settings: Mapping[str, Document]
+
+    def stream(self, cores: int) -> bytes:
+        """Return it as `ansible-runner transmit` writes it, from memory: it may hold secrets."""
+        given = dict(self.settings["extravars"])
+        for name in given.keys() & set(_BY_NODE):
+            own = given[name].keys() & self.inventory.keys()
+            given[name] = {node: given[name][node] for node in own}
+        if "apply_lock" in given:
+            living = import_plugin("plugin_utils.holder").living()
+            given["apply_lock"] = {**given["apply_lock"], "living": living}
+        settings = {
+            "playbook": f"{_PLACE}/playbooks/{self.verb}.yml",
+            "inventory": "hosts.json",
+            "extravars": given,
+            "envvars": self.settings["envvars"] | tuning.on_relay(len(self.inventory), cores),
+            "settings": {"pexpect_timeout": 1, "suppress_output_file": True},
+        }
+        hosts = json.dumps({"all": {"hosts": _unsafe(self.inventory)}}).encode()
+        files = {"hosts.json": hosts, "project/ansible.cfg": b""}
+        return b"".join([_line(kwargs=settings), _collection(), _packed(files), _line(eof=True)])
+
+
+def _unsafe(value: Any) -> Any:  # noqa: ANN401 - of JSON
+    """Return a value in which Ansible takes no text for a template."""
+    if isinstance(value, str):
+        return {"__ansible_unsafe": value}
+    if isinstance(value, Mapping):
+        return {name: _unsafe(each) for name, each in value.items()}
+    return [_unsafe(each) for each in value] if isinstance(value, list) else value
+
+
+def _line(**content: object) -> bytes:
+    return json.dumps(content).encode() + b"\n"
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, data in files.items():
+            opened.writestr(name, data)
+    return _line(zipfile=written.tell()) + base64.b64encode(written.getvalue())
+
+
+@cache
+def _collection() -> bytes:
+    paths = {part: data_dir(part) for part in _SENT}
+    return _packed(
+        {
+            f"project/{_PLACE}/{part}/{path.relative_to(root)}": path.read_bytes()
+            for part, root in paths.items()
+            for path in root.rglob("*")
+            if path.suffix in (".py", ".yml")
+        }
+    )
+
+
+def missing(here: Document) -> Iterator[str]:
+    """Yield what a relay lacks, and what to do about it."""
+    for one in map(Requirement, requires("rdmaprov") or ()):
+        found = _VERSION.search(here.get(one.name, "0.0"))
+        if one.name in here and not (found and one.specifier.contains(found[0], prereleases=True)):
+            what = f"{one.name} {found[0]}, and needs {one}" if found else f"no {one}"
+            yield (
+                f"has {what}. On it, run: python3 -m pip install '{one}' (Python 3.11 or newer; in "
+                "a virtual environment, set the relay's ansible_python_interpreter to its Python)"
+            )
+    if not here["place"]:
+        yield "has no XDG_RUNTIME_DIR for its user. On it, run: loginctl enable-linger"
+
+
+def run_all(jobs: Sequence[RelayJob], hear: Hear, lose: Lose, signals: Callable[[], int]) -> None:
+    """Run jobs, on all relays at the same time; a first signal interrupts, a second one ends them.
+
+    Args:
+        signals: returns how many there were.
+    """
+    asyncio.run(_run_all([_Worker(job, hear, lose) for job in jobs], signals))
+
+
+async def _run_all(workers: Sequence["_Worker"], signals: Callable[[], int]) -> None:
+    ways = Ways({one.relay.name: one.relay for one in workers}, 1)
+    tasks = {asyncio.create_task(one.follow(ways)): one for one in workers}
+    stop_s, alive_s = inf, time.monotonic() + _ALIVE_S
+    try:
+        while waiting := [task for task in tasks if not task.done()]:
+            await asyncio.wait(waiting, timeout=_LOOK_S)
+            now, count = time.monotonic(), signals()
+            if count and stop_s == inf:
+                stop_s = now + GRACE_S + 4 * _LOOK_S
+            for task in waiting:
+                if (count and not tasks[task].interrupt()) or count > 1 or now > stop_s:
+                    task.cancel()
+                elif now > alive_s:
+                    tasks[task].write(b"\n")  # or the relay takes us for gone
+            alive_s = now + _ALIVE_S if now > alive_s else alive_s
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+    finally:
+        ways.close()
+
+
+class _Worker(asyncio.Protocol):
+    """ansible-runner's worker on a relay, and what it writes."""
+
+    def __init__(self, job: RelayJob, hear: Hear, lose: Lose) -> None:
+        self._job, self._hear, self._lose = job, hear, lose
+        self.relay = replace(job.relay, relay=job.relay)  # what runs on it
+        self._link: SshLink | None = None
+        self._data, self._seen = bytearray(), 0
+        self._room = MOST_NODE_BYTES * len(job.inventory)
+        self._is_over = self._is_interrupted = self._has_failed = False
+        self._said = ""
+
+    async def follow(self, ways: Ways) -> None:
+        """Run the job to its end, and say of which nodes nothing is known."""
+        name, nodes = self.relay.name, self._job.inventory.keys()
+        try:
+            for why in await self._run(ways):
+                self._lose(nodes, f"its relay {name} {why}", False)
+        except OddAnswer as error:
+            why = f"its relay {name} sent what is no event of its nodes: {error}. Nothing counts "
+            self._lose(nodes, f"{why}that it told: check who changed the relay", True)
+        except NodeError as error:
+            has_lied = self._link is not None and isinstance(self._link.lost, RelayLied)
+            self._lose(nodes, str(error).removeprefix(f"{name}: "), has_lied)
+
+    async def _run(self, ways: Ways) -> list[str]:
+        """Run the job; return why it told less than all, nothing if that is known."""
+        loop = asyncio.get_running_loop()
+        self._began: asyncio.Future[bytes] = loop.create_future()
+        self._ended: asyncio.Future[None] = loop.create_future()
+        argv = [*shlex.split(self.relay.interpreter), "-I", "-S", "-c", _WORKER.read_text()]
+        errors = ErrorOutput(lambda: None)
+        link = self._link = await ways.start(self.relay, argv)
+        await link.open(self, errors)
+        either: list[asyncio.Future[Any]] = [self._began, self._ended]
+        await asyncio.wait(either, timeout=_BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if self._began.done():
+            here = boundary.parse_file(self._began.result(), 99, _HERE)
+            if lacks := list(missing(here)):
+                link.stop()
+                return lacks
+            stream = self._job.stream(here["cores"])
+            self.write(b"%d\n" % len(stream), stream)
+        elif not self._ended.done():
+            link.stop()
+            return [f"did not begin in {_BEGIN_S} s"]
+        await self._ended
+        if link.lost is not None:
+            raise by_relay(self.relay.name, link.lost)
+        if self._is_interrupted or (link.poll() and self._has_failed):
+            return []
+        said = [*errors.said.decode(errors="replace").split("\n"), self._said or "no reason given"]
+        why = next(filter(str.strip, reversed(said)))
+        return [f"ended ({link.poll()}): {printable(why)[:300]}"]
+
+    def write(self, *data: bytes) -> None:
+        """Write to the worker."""
+        if self._link is not None and not self._ended.done():
+            self._link.write(data)
+
+    def interrupt(self) -> bool:
+        """Have the worker end its run, once; return whether there is one."""
+        if self._link is not None and not self._is_interrupted:
+            self._link.end_input()
+        self._is_interrupted = True
+        return self._link is not None
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        self._room -= len(data)
+        self._data += data
+        try:
+            while not self._is_over and (end := self._data.find(b"\n", self._seen)) >= 0:
+                line, self._seen = bytes(self._data[:end]), 0
+                del self._data[: end + 1]
+                self._take(line)
+        except OddAnswer as error:
+            self._end(error)
+        self._seen = 0 if self._is_over else len(self._data)
+        if self._seen > _MOST_LINE or self._room < 0:
+            self._end(OddAnswer("more than they write"))
+        if self._is_over:
+            self._data.clear()
+
+    def _take(self, line: bytes) -> None:
+        if not self._began.done():
+            self._began.set_result(line)
+            return
+        found = boundary.parse_file(line, _MOST_PARTS, _is_mapping)
+        # Its artifacts, after the last event: nothing of them is needed, and nothing is unpacked.
+        self._is_over = "zipfile" in found
+        self._said = str(found.get("job_explanation") or self._said)
+        if "event" in found:
+            event = known_event(found, self._job.inventory)
+            self._has_failed |= event["event"] in _FAILED
+            self._hear(event)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Note the end."""
+        self._end(None)
+
+    def _end(self, error: OddAnswer | None) -> None:
+        self._is_over = True
+        if error is not None and self._link is not None:
+            self._link.stop()
+        if not self._ended.done():
+            self._ended.set_exception(error) if error else self._ended.set_result(None)
+
+
+def _is_mapping(value: object) -> str | None:
+    return boundary.RIGHT if isinstance(value, dict) else boundary.WRONG
+
+
+def known_event(event: Document, nodes: Collection[str]) -> Document:
+    """Return an event of Ansible's, checked as a node's own answer was to be on the relay.
+
+    Raises:
+        OddAnswer: it is about another node, or not of the shape that ours have.
+    """
+    answers, roles = map(import_plugin, ("plugin_utils.answers", "module_utils.roles"))
+    found: Document = _cleaned(event, answers.clean)
+    data = found.get("event_data") or {}
+    host = data.get("host") if isinstance(data, dict) else event
+    if host and (not isinstance(host, str) or host not in nodes):
+        raise OddAnswer(f"one of {boundary.shown(str(host))}")
+    if boundary.number(_MOST_S)(data.get("duration") or 0) is not boundary.RIGHT:
+        raise OddAnswer("one of no duration")
+    result = data.get("res")
+    if not isinstance(result, dict):
+        return found
+    said = {name: result[name] for name in ("msg", "stderr", "module_stderr") if name in result}
+    try:
+        if isinstance(result.get("roles"), dict):
+            data["res"] = (
+                answers.survey_answer(result, result["roles"].keys() & set(roles.ORDER)) | said
+            )
+        elif result.get("changes") or result.get("replaced"):
+            data["res"] = answers.role_answer(result) | said
+    except answers.Odd as error:
+        raise OddAnswer(f"one that {error}") from error
+    return found
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:  # noqa: ANN401 - of JSON
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(name): _cleaned(each, clean) for name, each in value.items()}
+    return [_cleaned(each, clean) for each in value] if isinstance(value, list) else value
