@@ -8,7 +8,7 @@ import re
 import shlex
 import time
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import requires
@@ -40,7 +40,7 @@ _SENT = ("plugins", "roles", "playbooks", "meta")
 _BY_NODE = ("apply_planned", "revert_made")
 _MOST_LINE, _MOST_PARTS, _MOST_S = 16 << 20, 1 << 18, 1e8  # a survey is less than 1 MiB
 _BEGIN_S = 150  # two programs are asked for their versions first
-_LOOK_S, _ALIVE_S = 0.5, 60.0
+_LOOK_S = 0.5
 _VERSION = re.compile(r"\d+(\.\w+)+")
 _HERE = boundary.fields(
     {name: boundary.text() for name in ("ansible-core", "ansible-runner", "place")}
@@ -157,18 +157,20 @@ def _collection() -> bytes:
     )
 
 
-def missing(here: Document) -> Iterator[str]:
-    """Yield what a relay lacks, and what to do about it."""
+def missing(here: Document) -> str:
+    """Return what a relay lacks, and what to do about it; nothing if it has all."""
+    lacks = {}
     for one in map(Requirement, requires("rdmaprov") or ()):
         found = _VERSION.search(here.get(one.name, "0.0"))
         if one.name in here and not (found and one.specifier.contains(found[0], prereleases=True)):
-            what = f"{one.name} {found[0]}, and needs {one}" if found else f"no {one}"
-            yield (
-                f"has {what}. On it, run: python3 -m pip install '{one}' (Python 3.11 or newer; in "
-                "a virtual environment, set the relay's ansible_python_interpreter to its Python)"
-            )
-    if not here["place"]:
-        yield "has no XDG_RUNTIME_DIR for its user. On it, run: loginctl enable-linger"
+            lacks[f"'{one}'"] = f"{one.name} {found[0]}" if found else f"no {one.name}"
+    if lacks:
+        return (
+            f"has {', '.join(lacks.values())}. On it, run: python3 -m pip install {' '.join(lacks)}"
+            " (Python 3.11 or newer; of a virtual environment, set its ansible_python_interpreter)"
+        )
+    how = "has no XDG_RUNTIME_DIR for its user. On it, run: loginctl enable-linger"
+    return "" if here["place"] else how
 
 
 def run_all(jobs: Sequence[RelayJob], hear: Hear, lose: Lose, signals: Callable[[], int]) -> None:
@@ -183,7 +185,7 @@ def run_all(jobs: Sequence[RelayJob], hear: Hear, lose: Lose, signals: Callable[
 async def _run_all(workers: Sequence["_Worker"], signals: Callable[[], int]) -> None:
     ways = Ways({one.relay.name: one.relay for one in workers}, 1)
     tasks = {asyncio.create_task(one.follow(ways)): one for one in workers}
-    stop_s, alive_s = inf, time.monotonic() + _ALIVE_S
+    stop_s = inf
     try:
         while waiting := [task for task in tasks if not task.done()]:
             await asyncio.wait(waiting, timeout=_LOOK_S)
@@ -191,11 +193,9 @@ async def _run_all(workers: Sequence["_Worker"], signals: Callable[[], int]) -> 
             if count and stop_s == inf:
                 stop_s = now + GRACE_S + 4 * _LOOK_S
             for task in waiting:
-                if (count and not tasks[task].interrupt()) or count > 1 or now > stop_s:
+                is_there = tasks[task].tell(is_over=count > 0)
+                if (count and not is_there) or count > 1 or now > stop_s:
                     task.cancel()
-                elif now > alive_s:
-                    tasks[task].write(b"\n")  # or the relay takes us for gone
-            alive_s = now + _ALIVE_S if now > alive_s else alive_s
         for task in tasks:
             if not task.cancelled():
                 task.result()
@@ -212,14 +212,14 @@ class _Worker(asyncio.Protocol):
         self._link: SshLink | None = None
         self._data, self._seen = bytearray(), 0
         self._room = MOST_NODE_BYTES * len(job.inventory)
-        self._is_over = self._is_interrupted = self._has_failed = False
+        self._is_at_work = self._is_over = self._is_interrupted = self._has_failed = False
         self._said = ""
 
     async def follow(self, ways: Ways) -> None:
         """Run the job to its end, and say of which nodes nothing is known."""
         name, nodes = self.relay.name, self._job.inventory.keys()
         try:
-            for why in await self._run(ways):
+            if why := await self._run(ways):
                 self._lose(nodes, f"its relay {name} {why}", False)
         except OddAnswer as error:
             why = f"its relay {name} sent what is no event of its nodes: {error}. Nothing counts "
@@ -228,7 +228,7 @@ class _Worker(asyncio.Protocol):
             has_lied = self._link is not None and isinstance(self._link.lost, RelayLied)
             self._lose(nodes, str(error).removeprefix(f"{name}: "), has_lied)
 
-    async def _run(self, ways: Ways) -> list[str]:
+    async def _run(self, ways: Ways) -> str:
         """Run the job; return why it told less than all, nothing if that is known."""
         loop = asyncio.get_running_loop()
         self._began: asyncio.Future[bytes] = loop.create_future()
@@ -241,33 +241,32 @@ class _Worker(asyncio.Protocol):
         await asyncio.wait(either, timeout=_BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
         if self._began.done():
             here = boundary.parse_file(self._began.result(), 99, _HERE)
-            if lacks := list(missing(here)):
+            if lacks := missing(here):
                 link.stop()
                 return lacks
             stream = self._job.stream(here["cores"])
-            self.write(b"%d\n" % len(stream), stream)
+            link.write([b"%d\n" % len(stream), stream])
+            self._is_at_work = True
         elif not self._ended.done():
             link.stop()
-            return [f"did not begin in {_BEGIN_S} s"]
+            return f"did not begin in {_BEGIN_S} s"
         await self._ended
         if link.lost is not None:
             raise by_relay(self.relay.name, link.lost)
         if self._is_interrupted or (link.poll() and self._has_failed):
-            return []
+            return ""
         said = [*errors.said.decode(errors="replace").split("\n"), self._said or "no reason given"]
         why = next(filter(str.strip, reversed(said)))
-        return [f"ended ({link.poll()}): {printable(why)[:300]}"]
+        return f"ended ({link.poll()}): {printable(why)[:300]}"
 
-    def write(self, *data: bytes) -> None:
-        """Write to the worker."""
-        if self._link is not None and not self._ended.done():
-            self._link.write(data)
-
-    def interrupt(self) -> bool:
-        """Have the worker end its run, once; return whether there is one."""
-        if self._link is not None and not self._is_interrupted:
-            self._link.end_input()
-        self._is_interrupted = True
+    def tell(self, *, is_over: bool) -> bool:
+        """Tell the worker that we are there, or to end its run; return whether there is one."""
+        if self._link is not None and not (self._ended.done() or self._is_interrupted):
+            if is_over:
+                self._link.end_input()
+            elif self._is_at_work:
+                self._link.write([b"\n"])
+        self._is_interrupted |= is_over
         return self._link is not None
 
     def data_received(self, data: bytes) -> None:
