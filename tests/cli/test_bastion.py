@@ -181,6 +181,15 @@ def test_secret_of_the_site_is_in_the_relays_memory_alone_and_goes(tmp_path, is_
         assert subprocess.run(["grep", "-rqF", SECRET, at], check=False).returncode
 
 
+def test_node_that_a_relay_cannot_reach_is_named_with_sshs_reason(tmp_path):
+    with Bastion(tmp_path, 1, dead=1) as bastion:
+        (bastion.site / "group_vars/nodes.yml").write_text("fabric_relay: bastion\n")
+        done = start("plan", "site", "--roles", "hugepages", cwd=tmp_path)
+    assert done.returncode == ExitCode.UNKNOWN
+    assert "n002: ssh: connection refused. Is sshd running there? Try: ssh bastion -t" in done.stdout
+    assert "2 nodes: 1 unchanged, 1 unreachable (n002)" in done.stdout
+
+
 def test_relay_without_ansible_is_named_with_what_to_install(tmp_path):
     with Bastion(tmp_path, 2) as bastion:
         file = bastion.site / "hosts.yml"

@@ -28,7 +28,9 @@ from rdmaprov.probe.connection import by_relay
 from rdmaprov.probe.errors import NodeError, RelayLied
 from rdmaprov.probe.fleet import RELAY, FleetTargets
 from rdmaprov.probe.link import SshLink
+from rdmaprov.probe.login import files_elsewhere
 from rdmaprov.probe.output import MOST_NODE_BYTES, ErrorOutput
+from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target
 from rdmaprov.probe.ways import Ways
 from rdmaprov.problem import printable
@@ -120,6 +122,8 @@ class RelayJob:
         }
         hosts = json.dumps({"all": {"hosts": _unsafe(self.inventory)}}).encode()
         files = {"hosts.json": hosts, "project/ansible.cfg": b""}
+        login = files_elsewhere(Limits().open, Limits().opening)
+        files |= {f"login/{name}": data for name, data in login.items()}
         return b"".join([_line(kwargs=settings), _collection(), _packed(files), _line(eof=True)])
 
 
@@ -138,9 +142,11 @@ def _line(**content: object) -> bytes:
 
 def _packed(files: Mapping[str, bytes]) -> bytes:
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as opened:
+    with zipfile.ZipFile(written, "w") as opened:
         for name, data in files.items():
-            opened.writestr(name, data)
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr, entry.compress_type = 0o700 << 16, zipfile.ZIP_DEFLATED
+            opened.writestr(entry, data)
     return _line(zipfile=written.tell()) + base64.b64encode(written.getvalue())
 
 

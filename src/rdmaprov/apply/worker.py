@@ -86,7 +86,9 @@ def environment(mark, directory, place):
     os.makedirs(sockets, 0o700, exist_ok=True)
     own.update([mark.split("=")], LC_ALL="C.UTF-8", TMPDIR=directory, ANSIBLE_HOME=directory)
     own.update(ANSIBLE_CONFIG=project + "/ansible.cfg", ANSIBLE_COLLECTIONS_PATH=project)
-    own.update(ANSIBLE_SSH_CONTROL_PATH_DIR=sockets)
+    own.update(ANSIBLE_SSH_CONTROL_PATH_DIR=sockets, RDMAPROV_PYTHON=sys.executable)
+    if sys.version_info >= (3, 9) and not os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        own.update(ANSIBLE_SSH_EXECUTABLE=directory + "/login/ssh")  # else it says less
     return own
 
 

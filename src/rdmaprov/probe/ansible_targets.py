@@ -90,9 +90,13 @@ class Targets:
         python = constants.config.get_config_value("INTERPRETER_PYTHON", variables=given)
         found |= {"ansible_become": _becomes(given), "ansible_python_interpreter": python}
         options = ("ssh_args", "ssh_common_args", "ssh_extra_args")
-        own = {name: shlex.join(_without_jump(settings[name] or "")) for name in options}
+        own: dict[str, Any] = {
+            name: shlex.join(_without_jump(settings[name] or "")) for name in options
+        }
         own["ssh_args"] = f"{NO_JUMP} {own['ssh_args'] or SSH_ARGS}"
         last = {option: name for name, option in self._variables()}  # of several, which counts
+        if settings["ssh_executable"] == "ssh":
+            own["ssh_executable"] = None  # the relay has a program in its place, as we have here
         settings = {**settings, **own}
         return found | {last[name]: each for name, each in settings.items() if each is not None}
 

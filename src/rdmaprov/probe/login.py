@@ -44,6 +44,28 @@ def write_program(place: Path, most: int, opening: int) -> str:
     return str(program)
 
 
+_ELSEWHERE = """\
+#!/bin/sh
+[ -d "${0%/*}/kept" ] || mkdir "${0%/*}/kept" 2>/dev/null
+start='import sys;sys.path.insert(0,sys.argv[1]);from rdmaprov.probe.login import main;main()'
+exec "$RDMAPROV_PYTHON" -I -S -c "$start" "${0%/*}" MOST "$@"
+"""
+
+
+def files_elsewhere(most: int, opening: int) -> dict[str, bytes]:
+    """Return the files of such a program, `ssh`, for a directory of another machine.
+
+    RDMAPROV_PYTHON must name a Python 3.9 or newer there. For the rest, see `write_program`.
+    """
+    own = [Path(__file__).with_name(f"{name}.py") for name in ("login", "window", "__init__")]
+    return {
+        "ssh": _ELSEWHERE.replace("MOST", str(most)).encode(),
+        "window": _as_text(Window(min(opening, most))).encode(),
+        "rdmaprov/__init__.py": b"",
+        **{f"rdmaprov/probe/{path.name}": path.read_bytes() for path in own},
+    }
+
+
 def main() -> None:
     """Open the connection if there is none, and become ssh."""
     place, most, argv = Path(sys.argv[1]), int(sys.argv[2]), ["ssh", *sys.argv[3:]]
