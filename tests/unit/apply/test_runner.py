@@ -37,7 +37,7 @@ def test_within_a_job_of_ansible_runner(tmp_path: Path, monkeypatch):
     """As AWX starts a playbook, one of whose tasks is the program."""
     monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "awx_display")
     local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
-    assert run_ansible(inventory=inventory(tmp_path, local), **PING).rc == 0
+    assert run_ansible(inventory=inventory(tmp_path, local), **PING) == 0
 
 
 def test_collection_of_another_version_is_not_used(tmp_path: Path, monkeypatch):
