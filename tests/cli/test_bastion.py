@@ -186,7 +186,9 @@ def test_node_that_a_relay_cannot_reach_is_named_with_sshs_reason(tmp_path):
         (bastion.site / "group_vars/nodes.yml").write_text("fabric_relay: bastion\n")
         done = start("plan", "site", "--roles", "hugepages", cwd=tmp_path)
     assert done.returncode == ExitCode.UNKNOWN
-    assert "n002: ssh: connection refused. Is sshd running there? Try: ssh bastion -t" in done.stdout
+    assert (
+        "n002: ssh: connection refused. Is sshd running there? Try: ssh bastion -t" in done.stdout
+    )
     assert "2 nodes: 1 unchanged, 1 unreachable (n002)" in done.stdout
 
 
