@@ -44,6 +44,7 @@ class Gate:
         on_start: is called with the number of `checked` events that a good run has of each rank.
         words: the last word of `validate` about each node; None if it does not matter.
         known: stages of an interrupted run, which are not done again.
+        is_limited: the site has other nodes, too.
     """
 
     nodes: tuple[Node, ...]
@@ -56,6 +57,7 @@ class Gate:
     words: Mapping[str, Word] | None = None
     known: Mapping[str, StageReport] = field(default_factory=dict)
     on_report: Callable[[Sequence[StageReport]], None] = lambda _reports: None
+    is_limited: bool = False
 
     def run(self) -> GateResult:
         """Return the result; an interrupt ends everything on all nodes and is part of it.
@@ -163,14 +165,15 @@ class StageRun:
         return report.name == "state" or self.site is not None
 
     def _run_state(self) -> StageReport:
-        return preflight.run_state(self.gate.words, [node.name for node in self.nodes])
+        names = [node.name for node in self.nodes]
+        return preflight.run_state(self.gate.words, names, self.gate.is_limited)
 
     def _run_preflight(self) -> StageReport:
         """Ask each node for its facts, and find where ranks join."""
         gate = self.gate
         gate.on_stage(f"preflight: {quantity(len(self.nodes), 'node')}")
         report, self.site = run_preflight(self.result, gate.connection, self.nodes, gate.options)
-        found = preflight.other_boots(gate.words, self.result.facts)
+        found = preflight.other_boots(gate.words, self.result.facts, gate.is_limited)
         report.findings += found
         report.left_out |= {name: each.what for each in found for name in each.nodes}
         return report

@@ -160,6 +160,7 @@ def run_gate(
                 None if ignore_validate else last_words(ready.fleet.site, ready.nodes),
                 known,
                 keep,
+                limit is not None,
             ).run()
             text = directory.write_results(document(head, datetime.now(UTC), result))
             issued = certify(result, connection, directory, terms)

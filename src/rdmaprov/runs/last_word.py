@@ -125,7 +125,7 @@ def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
         else:
             state = word_of(own, lacks)
         boot, uptime = own.get("boot_id"), own.get("uptime_s")
-        if state and isinstance(boot, str) and isinstance(uptime, (int, float)):
+        if state and boot and isinstance(boot, str) and isinstance(uptime, (int, float)):
             yield node, Word(state, run, boot, float(uptime))
         elif state:
             why = lost.get(node, "").partition(". ")[0] if state == UNKNOWN else ""

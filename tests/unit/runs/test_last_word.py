@@ -217,6 +217,7 @@ def test_node_that_validate_could_not_reach_is_told_so_with_the_cause(tmp_path):
     fleet("unreachable")
     path = max(fleet.runs.glob("*-validate/results.json"))
     data = json.loads(path.read_text())
+    data["nodes"][NODE] |= {"boot_id": "", "uptime_s": 0.0}  # as validate writes it
     told = {"node": NODE, "message": f"{NODE}: ssh: no route to host. Try: ssh {NODE}"}
     data["checks"] = [{"test": "a", "outcome": "error", "also": ["b"], **told}]
     path.write_text(json.dumps(data))
@@ -233,3 +234,12 @@ def test_nodes_of_one_reason_are_one_line_with_one_command():
     assert "Run: rdmaprov validate SITE;" in found.text
     words = {name: Word(PASSED, "20260301-000000-validate") for name in names[3:]}
     assert "--limit 'gpu[01-03]'" in preflight.run_state(words, names).findings[0].remedy
+
+
+def test_command_is_for_the_nodes_of_the_limit():
+    names = ["gpu01", "gpu02", "gpu17"]
+    (found,) = preflight.run_state({}, names, is_limited=True).findings
+    assert "validate SITE --limit 'gpu[01-02,17]'" in found.remedy
+    words = {name: Word(PASSED, "r", "boot 1") for name in names}
+    (found,) = preflight.other_boots(words, {key: {} for key in names}, is_limited=True)
+    assert "validate SITE --limit 'gpu[01-02,17]'" in found.remedy

@@ -78,34 +78,37 @@ def _join(
     return None
 
 
-def run_state(words: Mapping[str, Word] | None, nodes: Sequence[str]) -> StageReport:
+def run_state(
+    words: Mapping[str, Word] | None, nodes: Sequence[str], is_limited: bool = False
+) -> StageReport:
     """Return the stage's report; nodes that are not known to be right are left out.
 
     Args:
         words: the last word about each node; None if nobody is to be asked for it.
+        is_limited: the site has other nodes, too.
     """
     if words is None:
         return StageReport("state", "not asked for (--ignore-validate)", is_skipped=True)
     why = {name: _why(words.get(name)) for name in nodes}
     bad = {name: reason for name, reason in why.items() if reason}
     wrong = {why[name] for name in bad if name in words and words[name].state == FAILED}
-    report = StageReport("state", findings=_findings(bad, len(nodes), wrong), left_out=bad)
+    report = StageReport(
+        "state", findings=_findings(bad, 0 if is_limited else len(nodes), wrong), left_out=bad
+    )
     report.said = f"{quantity(len(nodes), 'node')}: {len(nodes) - len(bad)} validated"
     return report
 
 
-def other_boots(words: Mapping[str, Word] | None, facts: Mapping[str, Document]) -> list[Finding]:
-    """Return the nodes that rebooted since they were validated.
-
-    Args:
-        words: the last word about each node.
-    """
+def other_boots(
+    words: Mapping[str, Word] | None, facts: Mapping[str, Document], is_limited: bool = False
+) -> list[Finding]:
+    """Return the nodes that rebooted since they were validated; arguments as of `run_state`."""
     bad = {
         name: f"it rebooted after {word.run}"
         for name, word in (words or {}).items()
         if word.state == PASSED and name in facts and facts[name].get("boot_id", "") != word.boot_id
     }
-    return _findings(bad, len(facts))
+    return _findings(bad, 0 if is_limited else len(facts))
 
 
 def wrong_state(node: str, why: str) -> Finding:
@@ -126,6 +129,7 @@ def _findings(why: Mapping[str, str], of: int, wrong: Collection[str] = ()) -> l
     """Return one finding for each reason, with one command for all that have it.
 
     Args:
+        of: how many nodes the site has; 0: more than these.
         wrong: the reasons by which a setting is wrong; by the others nobody knows.
     """
     alike: dict[str, list[str]] = defaultdict(list)
