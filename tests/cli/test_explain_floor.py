@@ -48,9 +48,38 @@ def test_verdict_names_the_size_that_it_is_of(floor):
     """287 GB/s are slow at 8 GiB, and healthy at 1 GiB: so the size is a part of the verdict."""
     code, said, _ = floor("--measured", "287", "--size", "1G")
     assert (code, said.splitlines()[0].rpartition(": ")[2]) == (ExitCode.OK, "healthy at 1 GiB")
+    assert "measure 8 GiB, too" in said
+    assert "measure 8 GiB, too" not in floor("--measured", "345", "--size", "8G")[1]
     assert json.loads(floor("--json", "--size", "8G")[1])["size_is_assumed"] is False
     found = json.loads(floor("--json")[1])
     assert (found["size_bytes"], found["size_is_assumed"]) == (8 << 30, True)
+
+
+@pytest.mark.parametrize("size", ["8", "1M", "1016m"])
+def test_small_message_is_not_judged_and_no_link_carries_more_by_it(floor, size):
+    code, said, _ = floor("--measured", "287", "--size", size)
+    assert (code, "not judged at" in said, "healthy:" in said) == (ExitCode.UNKNOWN, True, False)
+    assert floor("--measured", "2870", "--size", size)[0] == ExitCode.FAILED
+
+
+@pytest.mark.parametrize("size", ["8g", "8Gi", "8gb", "8 GiB", "8192m"])
+def test_size_and_measurement_are_taken_as_people_write_them(floor, size):
+    for measured in ("287GB/s", "287 GB/s", "287"):
+        code, said, _ = floor("--measured", measured, "--size", size)
+        assert (code, said.splitlines()[0].endswith("slow at 8 GiB")) == (ExitCode.FAILED, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--size", "8x"], "error: --size 8x: '8x' is not a size\nhint:  Pass one size"),
+        (["--size", "1G:8G"], "error: --size 1G:8G: '1G:8G' is not a size"),
+        (["--measured", "287Gb/s"], "'287Gb/s' is not a number in GB/s"),
+    ],
+)
+def test_option_that_was_given_is_named(floor, options, says):
+    code, _, said = floor(*options)
+    assert (code, says in said) == (ExitCode.USAGE, True), said
 
 
 @pytest.mark.parametrize("gpu", ["MI300X", "H1000", "nvidia"])

@@ -122,7 +122,11 @@ def _apply_site(made: Floor, site_floor_gb_s: float, reason: str) -> Floor:
 
 
 def judge(
-    fabric: Fabric, floor: Floor, measured_gb_s: float | None = None, algorithm: str = ""
+    fabric: Fabric,
+    floor: Floor,
+    measured_gb_s: float | None = None,
+    algorithm: str = "",
+    size_bytes: int = DEFAULT_BYTES,
 ) -> Judgement:
     """Return the judgement of a measured bus bandwidth, in GB/s; without one, the floor alone.
 
@@ -130,6 +134,7 @@ def judge(
         floor: what `derive` made of it.
         measured_gb_s: None: not measured.
         algorithm: the floor's own, which counts where it is empty.
+        size_bytes: of the message.
 
     Raises:
         FabricError: the measurement is not a number of GB/s.
@@ -151,12 +156,16 @@ def judge(
     if verdict is FloorVerdict.IMPOSSIBLE:
         causes = _impossible_causes(fabric, floor, measured_gb_s)
         return Judgement(floor, verdict, sentence, causes)
+    if size_bytes < _LEAST_BYTES:
+        return Judgement(floor, FloorVerdict.NOT_JUDGED, sentence, notes=(_SMALL,))
     if verdict is FloorVerdict.SLOW and fabric.efa and fabric.rails * fabric.link_gbps < _EFA_GBPS:
         return Judgement(floor, FloorVerdict.NOT_JUDGED, sentence, notes=(_EFA,))
     if verdict is FloorVerdict.SLOW:
         causes = signatures.likely_causes(fabric, measured_gb_s, floor.algorithm)
         return Judgement(floor, verdict, sentence, causes)
     notes = _notes(fabric, floor, measured_gb_s, algorithm)
+    if size_bytes < DEFAULT_BYTES:
+        notes = (*notes, _WEAKER)
     return Judgement(floor, verdict, sentence, notes=notes)
 
 
@@ -223,6 +232,13 @@ def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tu
     )
 
 
+# Below, latency decides, of which the model is conservative: its floor accepts almost any number.
+_LEAST_BYTES = 1 << 30
+_SMALL = (
+    "A message of less than 1 GiB is not judged: latency decides there, not the links. Measure 8 "
+    "GiB: all_reduce_perf -b 1G -e 8G -f 2."
+)
+_WEAKER = "A smaller message is a weaker test, as its floor is lower: measure 8 GiB, too."
 # EFA of 3,200 Gb/s (p5, p5en, p6) is judged like other rails, as published fleets reach the same
 # shares. Of less, p4d alone is published, with 0.59 on four nodes (NVIDIA/nccl/issues/527).
 _EFA_GBPS = 3200
@@ -299,9 +315,10 @@ def _sentences(fabric: Fabric, algorithm: str, least: str, size_bytes: int) -> I
     lost = latency_us(fabric, least)
     yield f"At {format_size(size_bytes)}, {_milliseconds(lost)} of latency are added."
     if fabric.domains > 1:
+        most = ceiling.max_gb_s(fabric, algorithm)
         by = "any algorithm" if algorithm == "auto" else algorithm
-        most = format_gb_s(ceiling.max_gb_s(fabric, algorithm))
-        yield f"With {by}, these links carry at most {most}."
+        why = " (trees or NVLS can send less than a ring)" if "any" in by and most > top else ""
+        yield f"With {by}{why}, these links carry at most {format_gb_s(most)}."
 
 
 def _rails(fabric: Fabric) -> str:

@@ -1,14 +1,14 @@
 """Bandwidths, and sizes of messages, as they are shown and as users write them."""
 
 import re
+from fractions import Fraction
 
 from rdmaprov.errors import UsageError
 
 FACTOR = 2
 MIN_BYTES = 8
 MAX_BYTES = 1 << 40
-_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_HINT = "Pass the smallest and the largest size, such as --sizes 1M:8G"
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def format_gb_s(gb_s: float) -> str:
@@ -33,12 +33,22 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     Raises:
         UsageError: it means none.
     """
+    given, hint = f"--sizes {text}", "Pass the smallest and the largest size, such as --sizes 1M:8G"
     first, separator, last = text.partition(":")
-    low = _parse_bytes(text, first)
-    high = _parse_bytes(text, last) if separator else low
+    low = _parse_bytes(first, given, hint)
+    high = _parse_bytes(last, given, hint) if separator else low
     if high < low:
-        raise UsageError(f"--sizes {text}: {last} is less than {first}", _HINT)
+        raise UsageError(f"{given}: {last} is less than {first}", hint)
     return doubling_sizes(low, high)
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that one size of the option --size means.
+
+    Raises:
+        UsageError: it means none.
+    """
+    return _parse_bytes(text, f"--size {text}", "Pass one size, such as --size 8G")
 
 
 def doubling_sizes(low: int, high: int) -> tuple[int, ...]:
@@ -58,11 +68,11 @@ def format_size(size: int) -> str:
     return f"{size} GiB"
 
 
-def _parse_bytes(text: str, part: str) -> int:
-    found = re.fullmatch(r"(\d+)\s*([BKMG]?)(?:iB|B)?", part.strip())
+def _parse_bytes(part: str, given: str, hint: str) -> int:
+    found = re.fullmatch(r"(\d{1,20}(?:\.\d{1,9})?)\s*([KMGT]?)(?:IB?|B)?", part.strip().upper())
     if not found:
-        raise UsageError(f"--sizes {text}: {part!r} is not a size", _HINT)
-    size = int(found[1]) * _UNITS[found[2]]
+        raise UsageError(f"{given}: {part!r} is not a size", hint)
+    size = Fraction(found[1]) * _UNITS[found[2]]
     if not MIN_BYTES <= size <= MAX_BYTES or size % MIN_BYTES:
-        raise UsageError(f"--sizes {text}: {part} is not a multiple of 8 B up to 1 TiB", _HINT)
-    return size
+        raise UsageError(f"{given}: {part} is not a multiple of 8 B up to 1 TiB", hint)
+    return int(size)

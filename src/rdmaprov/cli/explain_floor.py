@@ -13,8 +13,8 @@ from rdmaprov.bandwidth import ceiling, gpus
 from rdmaprov.bandwidth.fabric import Fabric, parse_slot
 from rdmaprov.bandwidth.floor import derive, judge
 from rdmaprov.bandwidth.floor_model import FloorVerdict, Judgement
-from rdmaprov.bandwidth.rates import format_gb_s, format_size, parse_sizes
-from rdmaprov.cli.options import line_rate, require_rails
+from rdmaprov.bandwidth.rates import format_gb_s, format_size, parse_size
+from rdmaprov.cli.options import bus_bandwidth, line_rate, require_rails
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 
@@ -39,7 +39,10 @@ from rdmaprov.exit_codes import ExitCode
     help="Ratio of leaf downlinks to uplinks; 1 is non-blocking.",
 )
 @click.option(
-    "--measured", type=float, metavar="GB_S", help="Measured bus bandwidth (busbw), in GB/s."
+    "--measured",
+    type=bus_bandwidth,
+    metavar="GB_S",
+    help="Measured bus bandwidth (busbw), in GB/s.",
 )
 @click.option(
     "--algorithm",
@@ -68,7 +71,7 @@ from rdmaprov.exit_codes import ExitCode
 @click.option(
     "--intra-node",
     "intra_node_gb_s",
-    type=float,
+    type=bus_bandwidth,
     metavar="GB_S",
     help="Bus bandwidth (busbw) of one node alone, in GB/s.",
 )
@@ -103,11 +106,11 @@ def floor(
         raise UsageError(f"--gpu: '{gpu}' is not known", hint)
     if known and fabric.intra_node_gb_s is None:
         fabric = replace(fabric, intra_node_gb_s=known.gb_s, intra_node_by=known.algorithm)
-    size_bytes = parse_sizes(size)[-1]
+    size_bytes = parse_size(size)
     is_given = context.get_parameter_source("size") is not ParameterSource.DEFAULT
     at = f"at {format_size(size_bytes)}" + ("" if is_given else " (assumed; --size sets it)")
     wanted = derive(fabric, algorithm, size_bytes=size_bytes)
-    judgement = judge(fabric, wanted, measured)
+    judgement = judge(fabric, wanted, measured, size_bytes=size_bytes)
     if as_json:
         found = _document(fabric, judgement, measured)
         found |= {"size_bytes": size_bytes, "size_is_assumed": not is_given}

@@ -54,6 +54,20 @@ def line_rate(value: str | float) -> LineRate:
     return rate
 
 
+def bus_bandwidth(value: str | float) -> float:
+    """Return a bandwidth in GB/s, with or without that unit.
+
+    Raises:
+        click.BadParameter: it is none, or in another unit.
+    """
+    word = "".join(str(value).split())
+    try:
+        return float(re.sub(r"(?<=\d)(?:GB(?:/s|ps)?|GBs)$", "", word))
+    except ValueError:
+        what = f"'{value}' is not a number in GB/s, such as 287 (1 GB/s is 8 Gb/s)"
+        raise click.BadParameter(what) from None
+
+
 def require_rails(rate: float, rails: int, option: str) -> None:
     """Raise a UsageError for a line rate such as 8x400 that names another number of rails."""
     named = getattr(rate, "rails", 0)

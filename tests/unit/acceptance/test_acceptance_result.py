@@ -46,13 +46,17 @@ SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "results.schema.json")
         ("1K:3K", (1024, 2048)),
         ("1MiB:2MB", (1 << 20, 2 << 20)),
         ("4G:8G", (4 << 30, 8 << 30)),
+        ("1gi:2 gb", (1 << 30, 2 << 30)),
+        ("0.5G", (1 << 29,)),
     ],
 )
 def test_sizes(text, wanted):
     assert rates.parse_sizes(text) == wanted
 
 
-@pytest.mark.parametrize("text", ["4", "1M:8", "x", "1T", "1M:", "-8", "9:32", "8G:1M", "8:8:8"])
+@pytest.mark.parametrize(
+    "text", ["4", "1M:8", "x", "2T", "1.3", "1M:", "-8", "9:32", "8G:1M", "8:8:8"]
+)
 def test_sizes_that_are_none(text):
     with pytest.raises(UsageError, match="--sizes"):
         rates.parse_sizes(text)
