@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -79,6 +80,45 @@ def test_faults_of_links_are_joined_with_the_job_that_used_them(host, said, expl
     together = printed.partition("\ntogether\n")[2]
     assert said in together
     assert bool(together) == bool(said)
+
+
+BANNER = """# Collective test starting: all_reduce_perf
+#  Rank   0 Group  0 Pid  40 on gpu01 device 0 [0000:18:00] NVIDIA H100
+#  Rank   1 Group  0 Pid  40 on gpu02 device 0 [0000:18:00] NVIDIA H100
+#       size         count      type   redop    root     time   algbw   busbw #wrong
+  8589934592    2147483648     float     sum      -1  59390.1  144.64  287.01      0
+# Out of bounds values : 0 OK
+"""
+
+
+@pytest.mark.parametrize(
+    ("card", "rails"),
+    [("0xa088c20300bb3514", 8), ("0xa088c20300bb98b4", 7)],  # its own; that of mlx5_10
+)
+def test_lost_rails_are_rails_of_the_floor(card, rails, explain, tmp_path):
+    table, ports = tmp_path / "table.txt", tmp_path / "ibstat.txt"
+    table.write_text(BANNER)
+    listed = (FIXTURES / "machines/h100-roce-two-rails-down/ibstat.txt").read_text()
+    ports.write_text(listed.replace("image GUID: 0xa088c20300bb3514", f"image GUID: {card}"))
+    printed = explain(table, ports)[1]
+    assert f"--rails {rails} --link-gbps 400" in printed.partition("\ntogether\n")[2], printed
+
+
+@pytest.mark.parametrize(
+    ("device", "mtu", "said", "absent"),
+    [
+        ("mlx5_2", 4096, "mlx5_2 is one of 4 ConnectX-6 Dx of 100 Gb/s; the 400 Gb", "and MTU"),
+        ("mlx5_2", 1024, "are mlx5_0, mlx5_3, mlx5_4, mlx5_6, mlx5_9, mlx5_10: was", "+MTU"),
+        ("mlx5_0", 1024, "and MTU; try", "right device"),
+        ("mlx5_0", 4096, "its port of 400 Gb/s", "right device"),
+    ],
+)
+def test_port_that_others_outrun_is_said(device, mtu, said, absent, explain, tmp_path):
+    test, text = tmp_path / "bw.txt", (FIXTURES / "perftest/bw-24-mib.txt").read_text()
+    test.write_text(re.sub(r"mlx5_\d+", device, text).replace("1024[B]", f"{mtu}[B]"))
+    printed = explain(test, FIXTURES / "machines/h100-roce-two-rails-down/ibstat.txt")[1]
+    assert (said in printed, absent in printed) == (True, False), printed
+    assert 0 < printed.index("mlx5_5: down") < printed.index("mlx5_11: down") < printed.index(said)
 
 
 def test_verbs_stay_and_a_file_of_their_name_is_given_by_a_path(explain, tmp_path, monkeypatch):

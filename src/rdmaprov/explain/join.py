@@ -38,6 +38,9 @@ def join(every: Sequence[Shown]) -> list[Shown]:
     log = next(iter(_all(every, LogAssessment)), None)
     hosts = _used(log.matrix) if log else {}
     found = [_judge_again(each, every, log, hosts) for each in every]
+    if any(finding.kind == "rail.not-ready" for each in found for finding in each.findings):
+        # A port that carries nothing matters more than the rate of another one.
+        found.sort(key=lambda each: bool(_all([each], ReadTest)))
     together = [*_processes(every, log), *_floors(every, hosts), *_distances(every, log)]
     together += [*_slots(every), *_leaf_ports(every, hosts), *_switch_ports(every, hosts)]
     if together:
@@ -64,7 +67,7 @@ def _judge_again(
     if isinstance(part, HostPorts) and (used := _used_by(part.file, hosts)):
         return ports.judge(part, used)
     if isinstance(part, ReadTest) and not shown.findings and (gbps := _rate(part, every)):
-        return perf_result.judge(part, gbps)
+        return perf_result.judge(part, gbps, doubt=_faster(part, every))
     return shown
 
 
@@ -97,6 +100,23 @@ def _rate(test: ReadTest, every: Sequence[Shown]) -> float:
         if port.device == test.device and port.is_active
     }
     return rates.pop() if len(rates) == 1 else 0.0
+
+
+def _faster(test: ReadTest, every: Sequence[Shown]) -> str:
+    """Return which ports beside a test's are faster, if one host's are listed; empty if none is."""
+    listed = _all(every, HostPorts)
+    active = [port for port in listed[0].ports if port.is_active] if len(listed) == 1 else []
+    own = next((port for port in active if port.device == test.device), None)
+    top = max((port.gbps for port in active), default=0.0)
+    if own is None or own.gbps >= top:
+        return ""
+    alike = sum((port.model, port.gbps) == (own.model, own.gbps) for port in active)
+    which = f"one of {alike}" if alike > 1 else "the only one"
+    names = some([port.name for port in active if port.gbps == top], 12)
+    return (
+        f"{own.device} is {which} {own.model}".rstrip() + f" of {own.gbps:g} Gb/s;"
+        f" the {top:g} Gb/s ports are {names}: was the right device measured?"
+    )
 
 
 def _processes(every: Sequence[Shown], log: LogAssessment | None) -> Iterator[str]:
@@ -143,8 +163,13 @@ def _floors(every: Sequence[Shown], hosts: dict[str, frozenset[str]]) -> Iterato
             rails = [port for port in rails if port.device in used] if used else rails
             top = max((port.gbps for port in rails), default=0.0)
             number = sum(port.gbps == top for port in rails)
+            models = {port.model for port in rails if port.gbps == top} - {""}
+            # The floor of those that are left alone would hide that rails are lost.
+            lost = 0 if used else len(ports.lost_rails(found.ports, models))
             if number:
-                sure = "" if used else f", if the {number} fastest ports of {found.file} are rails"
+                number += lost
+                fast = f"{number} fastest ports" + (f", {lost} of them down," if lost else "")
+                sure = "" if used else f", if the {fast} of {found.file} are rails"
                 yield f"judge the bandwidth{sure}: {floor_command(table, str(number), f'{top:g}')}"
                 break
 

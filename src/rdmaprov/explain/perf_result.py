@@ -23,6 +23,7 @@ _JUDGED_BYTES = 65_536  # perftest's usual size of a bandwidth test
 # What may be a slip of whoever typed it.
 _OPEN = errors.UNTESTED | {errors.NO_DEVICE}
 _PORT_DOWN = re.compile(r"Port number \d+ state is")
+_MOST_MTU = 4096  # InfiniBand and RoCE have no larger one
 _MOST_LINES = 10_000  # of all sizes, it prints some dozens
 _RATE = "whether that is slow: pass ibstat of the same host too"
 
@@ -67,13 +68,19 @@ def read(given: GivenText) -> Shown:
 
 
 def judge(
-    test: ReadTest, gbps: float = 0.0, *, failure: tuple[str, str] = ("", ""), last: str = ""
+    test: ReadTest,
+    gbps: float = 0.0,
+    *,
+    failure: tuple[str, str] = ("", ""),
+    last: str = "",
+    doubt: str = "",
 ) -> Shown:
     """Return what a test shows.
 
     Args:
         gbps: the rate of its port; 0 if unknown.
         failure: why it gave no number: the word, and the line that says it.
+        doubt: why another port may have been meant.
     """
     findings = []
     word, line = failure
@@ -95,7 +102,9 @@ def judge(
     return Shown(
         "perftest",
         (test.file,),
-        (_sentence(test, best) + (f"; {ended}" if is_open else ""),) if best else (),
+        (_sentence(test, best) + (f"; {ended}" if is_open else ""), *filter(None, (doubt,)))
+        if best
+        else (),
         tuple(findings),
         ended + (", at the rate of the port" if judged else "") if is_right else "",
         (_RATE,) if is_open else (),
@@ -113,7 +122,8 @@ def _slow(test: ReadTest, best: Figures, gbps: float) -> list[Finding]:
         f"{_who(test)}: {format_gb_s(best.gb_s)} at {format_size(best.size)}, where its port of"
         f" {gbps:g} Gb/s carries {format_gb_s(ceiling)}"
     )
-    fix = "compare both ends' PCIe slots (lspci -vv, LnkSta) and MTU; try -q 2"
+    mtu = "" if test.mtu == _MOST_MTU else " and MTU"
+    fix = f"compare both ends' PCIe slots (lspci -vv, LnkSta){mtu}; try -q 2"
     return [Finding("rail.slow", what, fix, part=test.device)]
 
 

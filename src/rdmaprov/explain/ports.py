@@ -14,6 +14,7 @@ from typing import Any
 
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.finding.finding import Finding
+from rdmaprov.subnet.names import natural
 from rdmaprov.words import quantity, some
 
 _DEVICE = re.compile(r"^(?:hca_id:\s+(\S{1,64})|CA:? '([^'\n]{1,64})')\s*$")
@@ -93,7 +94,13 @@ class HostPorts:
 
 def reader(input_id: str) -> Callable[[GivenText], Shown]:
     """Return the reader of a row of the table of inputs."""
-    return lambda given: judge(HostPorts(input_id, given.name, tuple(_ports(given))))
+    return lambda given: judge(
+        HostPorts(
+            input_id,
+            given.name,
+            tuple(sorted(_ports(given), key=lambda port: (natural(port.device), port.number))),
+        )
+    )
 
 
 def judge(found: HostPorts, used: Collection[str] | None = None) -> Shown:
@@ -186,10 +193,7 @@ def _down(ports: Sequence[ListedPort], used: Collection[str] | None) -> Iterator
     ]
     # One device alone may be all that somebody asked for.
     is_all = not any(port.is_active for port in ports) and len({p.device for p in down}) > 1
-    linked: dict[str, dict[str, bool]] = defaultdict(dict)
-    for port in ports:
-        linked[port.model].setdefault(port.card or port.device, False)
-        linked[port.model][port.card or port.device] |= port.is_active or port.state in _INITS
+    linked = _linked(ports)
     alike: dict[tuple[str, str, str, bool], list[ListedPort]] = defaultdict(list)
     for port in down:
         is_used = used is not None and port.device in used
@@ -199,7 +203,7 @@ def _down(ports: Sequence[ListedPort], used: Collection[str] | None) -> Iterator
         elif is_used:
             rest = ", and the job uses it"
         elif is_rail:
-            rest = f"; {why}: a rail, unless it is unused on purpose"
+            rest = f"; {why}: a lost rail, unless it is unused on purpose"
             rest += "; the job did without it" if used is not None else ""
         else:
             rest = "; perhaps it is no rail" + (f": {why}" if why else "")
@@ -216,6 +220,21 @@ def _down(ports: Sequence[ListedPort], used: Collection[str] | None) -> Iterator
             part=own[0].device,
             port=own[0].number,
         )
+
+
+def lost_rails(ports: Sequence[ListedPort], like: Collection[str]) -> list[ListedPort]:
+    """Return the ports that are down and, by the other cards of these models, like rails."""
+    linked = _linked(ports)
+    return [p for p in ports if p.state == "down" and p.model in like and _likeness(p, linked)[0]]
+
+
+def _linked(ports: Sequence[ListedPort]) -> Mapping[str, Mapping[str, bool]]:
+    """Return by model, of each card, whether one of its ports has a link."""
+    linked: dict[str, dict[str, bool]] = defaultdict(dict)
+    for port in ports:
+        linked[port.model].setdefault(port.card or port.device, False)
+        linked[port.model][port.card or port.device] |= port.is_active or port.state in _INITS
+    return linked
 
 
 def _likeness(port: ListedPort, linked: Mapping[str, Mapping[str, bool]]) -> tuple[bool, str]:
@@ -237,8 +256,9 @@ def _likeness(port: ListedPort, linked: Mapping[str, Mapping[str, bool]]) -> tup
 
 
 def _sentences(ports: Sequence[ListedPort]) -> Iterator[str]:
+    """Yield what ports show, those that carry nothing first."""
     alike: dict[str, list[str]] = defaultdict(list)
-    for port in ports:
+    for port in sorted(ports, key=lambda port: port.is_active):
         words = [port.state or "state unknown", port.physical, port.link]
         # What a port without a link shows as its rate is none.
         words.append(f"{port.gbps:g} Gb/s" if port.gbps and port.state != "down" else "")
