@@ -130,12 +130,12 @@ def jump_note(fleet: "Fleet") -> str:
 
 
 def rail_notes(fleet: "Fleet") -> "Iterator[str]":
-    """Yield what is odd about rails, and right on some machines."""
-    from rdmaprov.contract import rails
+    """Yield what is odd about rails and names, and right on some machines."""
+    from rdmaprov.contract import naming, rails
     from rdmaprov.runs.groups import group_by_text, label
 
     shapes = {rails.shape(name) for name in fleet.hosts}
-    odd = {node.name: rails.notes(node, shapes) for node in fleet.nodes}
+    odd = {each.name: [*rails.notes(each, shapes), *naming.notes(each)] for each in fleet.nodes}
     for text, nodes in group_by_text(odd).items():
         yield f"note: {label(nodes, len(fleet.nodes))}: {printable(text)}"
 

@@ -113,7 +113,11 @@ def _gpus(node: Node) -> Iterator[Violation]:
     missing = sorted(set(range(max(count, 0))) - mapped)
     if missing:
         message = f"no rail lists {_gpu_names(missing)}"
-        yield Violation("fabric_rails", message, "list each GPU in gpus: [...] of its rail")
+        remedy = "list each GPU in gpus: [...] of its rail"
+        if len(missing) == count - len(node.compute_rails):
+            entries = " and ".join(f"- {{netdev: NAME, gpus: [{gpu}]}}" for gpu in missing[:4])
+            remedy = f"if a rail is missing, add {entries}; else {remedy}"
+        yield Violation("fabric_rails", message, remedy)
 
 
 def _gpu_names(gpus: list[int]) -> str:

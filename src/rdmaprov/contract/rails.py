@@ -46,6 +46,9 @@ def notes(node: Node, shapes: Collection[str]) -> Iterator[str]:
     if rails and gpus > _MOST_GPUS_A_RAIL * rails:
         ports = "if the node has more RDMA ports, write them into fabric_rails"
         yield f"{gpus} GPUs share {quantity(rails, 'rail')}; {ports}"
+    elif rails and gpus and max(gpus, rails) % min(gpus, rails):
+        ports = "is a rail missing? Or write gpus: [...] as `nvidia-smi topo -m` shows"
+        yield f"{gpus} GPUs do not share {quantity(rails, 'rail')} evenly; {ports}"
 
 
 def shape(name: str) -> str:

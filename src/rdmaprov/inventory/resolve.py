@@ -1,5 +1,6 @@
 """Variables with their templates rendered, as Ansible renders them for a role."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -150,6 +151,11 @@ class Variables:
         finally:
             self._open.pop()
         return self._done[name]
+
+    def mentions(self, name: str) -> bool:
+        """Return whether a template of a variable mentions another one."""
+        whole = re.compile(rf"\b{re.escape(name)}\b")
+        return any(has_template(raw) and whole.search(str(raw)) for raw in self._raw.values())
 
     def render(self, raw: Any) -> Any:
         """Return a value that is not a variable's, such as a task's, with its templates rendered.
