@@ -105,7 +105,8 @@ def _answered(context: click.Context) -> dict[str, str | int]:
 def _new_directory(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
     """Refuse a directory with files, before anything is asked."""
     if value.exists() and (not value.is_dir() or any(value.iterdir())):
-        refuse(context, parameter, f"{value} exists and is not empty")
+        other = "choose another directory, or edit it and run rdmaprov check"
+        refuse(context, parameter, f"{value} exists and is not empty; {other}")
     return value
 
 
@@ -148,7 +149,7 @@ def _asked(flag: str, prompt: str | None, meaning: str, **more: Any) -> Callable
 )
 @click.option(
     "--kind",
-    type=click.Choice(["roce", "infiniband"]),
+    type=click.Choice(["roce", "infiniband"], case_sensitive=False),
     cls=_Asked,
     is_eager=True,
     prompt="Fabric",
@@ -209,7 +210,11 @@ def init(
         written, then = _copy(directory, source, given), REFERENCES[source]
     else:
         written, then = _new(directory, given), "rdmaprov check {0}"
-        click.echo(f"understood: {_understood(_facts(given))}")
+        facts = _facts(given)
+        count = len(facts.rails)
+        click.echo(f"understood: {_understood(facts)}")
+        if facts.gpus and max(facts.gpus, count) % min(facts.gpus, count):
+            click.echo(f"warning: {count} rails do not share {facts.gpus} GPUs evenly", err=True)
         assumed = ROCE.keys() - _facts(given).settings.keys() if given["kind"] == "roce" else ()
         if assumed:
             values = ", ".join(f"{name} {ROCE[name]}" for name in ROCE if name in assumed)
@@ -225,6 +230,8 @@ def _understood(facts: "Facts") -> str:
 
     *_, last = names = host_names(facts)
     nodes, rails = quantity(len(names), "node"), quantity(len(facts.rails), "rail")
+    if len(facts.rails) > 1:
+        rails += f" ({facts.rails[0]} to {facts.rails[-1]})"
     each = f"{rails} of {facts.gbps:g} Gb/s and {quantity(facts.gpus, 'GPU')}"
     return f"{nodes} ({names[0]} to {last}), each with {each}"
 
@@ -274,10 +281,10 @@ def _new(directory: Path, known: Mapping[str, object]) -> list[Path]:
 
 def _facts(given: Mapping[str, Any]) -> "Facts":
     """Return the facts that answers are; neutral ones in place of those that are missing."""
-    from rdmaprov.inventory.starter import Facts, expanded
+    from rdmaprov.inventory.starter import Facts, expanded, listed
 
     known = {**_NEUTRAL, **{key: value for key, value in given.items() if value is not None}}
-    nodes, rails = (tuple(known[key].replace(",", " ").split()) for key in ("nodes", "rails"))
+    nodes, rails = (listed(known[key]) for key in ("nodes", "rails"))
     rails = tuple(rail for part in rails for rail in expanded(part))
     if "rails" in given and given["rails"] is not None:
         require_rails(known["gbps"], len(rails), "--gbps")

@@ -17,8 +17,13 @@ _PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 # As the driver names it; rdma-core may give it the name of a network device, such as ibp24s0.
 _RDMA = re.compile(r"mlx[45]_\d+")
 _SLURM_RANGE = re.compile(r"\[(\d+)-(\d+)\]")
-# gpu01-gpu04, the same words before and behind both numbers; rack1-node4 and gpu1-4 are names.
-_WRITTEN_RANGE = re.compile(r"([^\[\]]*?)(\d+)(|[^\[\]\d][^\[\]]*)-\1(\d+)\3")
+# gpu01-gpu04, the same words before and behind both numbers; rack1-node4 is a name.
+_WRITTEN_RANGE = re.compile(r"([^\[\]]*?)(\d+)(|[^\[\]\d][^\[\]]*)(?:-|:|\.\.)\1(\d+)\3")
+# gpu01-16, gpu01..16, ens1-8np0.
+_SHORT_RANGE = re.compile(r"([^\[\]:]*[^\[\]:\d])(\d+)(-|\.\.)(\d+)(|\.[^\[\]]*|np\d+)")
+_TO = re.compile(r"\s+(?:to|through|-|:|\.\.)\s+", re.IGNORECASE)
+_AND = re.compile(r"\s+(?:and|&)\s+|,", re.IGNORECASE)
+_NO_NAMES = ("to", "through", "and", "-")
 # What vendors' guides give as the defaults of a RoCE fabric; no answer says what the switches have.
 ROCE = {
     "fabric_mtu_bytes": 9000,
@@ -96,10 +101,37 @@ def expanded(pattern: str) -> list[str]:
     return list(host_positions.expand_range(_SLURM_RANGE.sub(r"[\1:\2]", _brackets(pattern))))
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """Return the names and ranges in a text, as people list them: gpu01 to gpu16, spare.
+
+    Raises:
+        UsageError: a part reads as a range, and is none.
+    """
+    words = tuple(_AND.sub(" ", _TO.sub("..", text)).split())
+    for word in words:
+        if word.lower() in _NO_NAMES or (".." in word and "[" not in _brackets(word)):
+            raise UsageError(f"'{word}' is no range; write one such as gpu[01:16]", _AGAIN)
+    short = [(found[1], word) for word in words if (found := _SHORT_RANGE.fullmatch(word))]
+    names_too = {head: word for head, word in short if _brackets(word) == word}
+    for head, word in short:
+        if head in names_too and _brackets(word) != word:
+            why = f"'{word}' may be a range or a name, as {names_too[head]} is"
+            raise UsageError(f"{why}; write one such as rack1-[1:2]", _AGAIN)
+    return words
+
+
 def _brackets(pattern: str) -> str:
-    """Return a range of two whole names as one with brackets."""
+    """Return a range without brackets as one with them; gpu1-16 and rack2-1 are names."""
+    if _PCI.fullmatch(pattern):
+        return pattern
     found = _WRITTEN_RANGE.fullmatch(pattern)
-    return f"{found[1]}[{found[2]}:{found[4]}]{found[3]}" if found and found[1] else pattern
+    if found and found[1]:
+        return f"{found[1]}[{found[2]}:{found[4]}]{found[3]}"
+    if not (found := _SHORT_RANGE.fullmatch(pattern)):
+        return pattern
+    head, first, sign, last, tail = found.groups()
+    is_name = sign == "-" and (len(last) > len(first) or int(last) <= int(first))
+    return pattern if is_name else f"{head}[{first}:{last.zfill(len(first))}]{tail}"
 
 
 def _hosts(facts: Facts) -> str:

@@ -37,7 +37,7 @@ def test_partition_keys_are_asked_for_on_infiniband(tmp_path: Path):
 
 
 def test_questions_are_asked_for_missing_flags(tmp_path: Path):
-    answers = "roce\ngpu[1:2]\nens1\n100\n0\n"
+    answers = "RoCE\ngpu[1:2]\nens1\n100\n0\n"
     done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
     assert done.exit_code == 0, done.output
     assert len(load_site(tmp_path / "new").nodes) == 2
@@ -153,8 +153,8 @@ def test_what_people_write_is_taken_and_init_says_for_what(
     first, assumed, *_, then = capsys.readouterr().out.splitlines()
     assert assumed.startswith("assumed: fabric_mtu_bytes 9000, fabric_roce_dscp 26, ")
     assert first == (
-        "understood: 17 nodes (gpu01.dc1.example to spare.dc1.example), each with 2 rails of 400"
-        " Gb/s and 8 GPUs"
+        "understood: 17 nodes (gpu01.dc1.example to spare.dc1.example), each with 2 rails (ens1 to"
+        " ens2) of 400 Gb/s and 8 GPUs"
     )
     assert then == f"next: rdmaprov check '{site}'"
     node = load_site(site).nodes[0]
@@ -213,7 +213,14 @@ def test_wrong_setting_of_the_fabric_is_refused(
         ("gpu9.dc1-gpu11.dc1", 3, "gpu11.dc1"),
         ("dc1-gpu1-dc1-gpu2", 2, "dc1-gpu2"),
         ("rack1-node4", 1, "rack1-node4"),
-        ("gpu1-4", 1, "gpu1-4"),
+        ("gpu1-4", 4, "gpu4"),
+        ("gpu1-16", 1, "gpu1-16"),
+        ("rack2-1", 1, "rack2-1"),
+        ("gpu01 to gpu16", 16, "gpu16"),
+        ("gpu01..gpu16 and spare", 17, "spare"),
+        ("gpu01..16", 16, "gpu16"),
+        ("gpu01:gpu16", 16, "gpu16"),
+        ("gpu01-16.dc1", 16, "gpu16.dc1"),
     ],
 )
 def test_two_names_that_differ_in_a_number_are_a_range(
@@ -225,7 +232,9 @@ def test_two_names_that_differ_in_a_number_are_a_range(
     assert (len(nodes), nodes[-1].name) == (count, last)
 
 
-@pytest.mark.parametrize("rails", ["ens[1:4]np0", "ens[1-4]np0", "ens1np0-ens4np0"])
+@pytest.mark.parametrize(
+    "rails", ["ens[1:4]np0", "ens[1-4]np0", "ens1np0-ens4np0", "ens1-4np0", "ens1np0 to ens4np0"]
+)
 def test_rails_are_named_by_a_range(tmp_path: Path, rails: str):
     words = [str(tmp_path / "new"), *ROCE, "--gpus", "0", "--rails", rails, "--gbps", "4x400"]
     assert run(["init", *words]) == ExitCode.OK
@@ -248,6 +257,9 @@ def test_rate_of_other_rails_is_named_in_either_order(
         ([*IB, "--gbps", "400", "--partition-keys", "0x8000"], "partition-keys: '0x8000' is not a"),
         ([*ROCE, "--rails", "ens[1..4]np0"], "rails: 'ens[1..4]np0' is no network device, PCI"),
         ([*ROCE, "--gbps", "8x400"], "gbps: '8x400' has 8 rails, and --rails names 2"),
+        ([*ROCE, "--nodes", "gpu01 to spare"], "nodes: 'gpu01..spare' is no range; write one"),
+        ([*ROCE, "--nodes", "rack1-1,rack1-2"], "nodes: 'rack1-2' may be a range or a name, as r"),
+        ([*ROCE, "--rails", "ens1 to"], "rails: 'to' is no range; write one such as"),
         ([*ROCE, "--gbps", "fast"], "gbps: 'fast' is no line rate, such as 400, 400G or NDR"),
     ],
 )
@@ -258,3 +270,13 @@ def test_wrong_text_is_refused_and_asked_for(
     assert message.startswith(f"--{why}")
     flag = why.partition(":")[0]
     assert f"--{flag} {flag.upper().replace('-', '_')}" in hint
+
+
+def test_rails_that_do_not_share_the_gpus_evenly_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = [str(tmp_path / "new"), *ROCE, "--rails", "ens1-7", "--gpus"]
+    assert run(["init", *words, "8"]) == ExitCode.OK
+    assert "warning: 7 rails do not share 8 GPUs evenly" in capsys.readouterr().err
+    assert run(["check", str(tmp_path / "new")]) == ExitCode.OK
+    assert "8 GPUs do not share 7 rails evenly" in capsys.readouterr().err
