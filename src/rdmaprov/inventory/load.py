@@ -3,8 +3,10 @@
 import difflib
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,7 @@ class _Loader:
         self._positions = HostPositions(site, self._inventory)
         self._renderer = AnsibleRenderer()
         self._known: dict[str, tuple[dict[str, Any], list[str]]] = {}
+        self._told: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._builder = NodeBuilder(site, self._schema, self._inventory, self._positions)
 
     def fleet(self, limit: str | None, count: Callable[[int, int], None]) -> Fleet:
@@ -148,19 +151,43 @@ class _Loader:
         """Return the problem of a template that lacks what other hosts set at its host instead."""
         lacks = _UNDEFINED.search(problem.message)
         values, groups = self._setters(lacks[1]) if lacks else ({}, [])
-        if not lacks or not (values or groups) or problem.rule != "template":
+        if not lacks or problem.rule != "template":
             return problem
         name, (host, *_), at = lacks[1], problem.hosts, problem.position
         place = self._positions.host(host)
+        if not (values or groups):
+            first, *others = self._at_places.get(place, [host])
+            if not others or place.file == str(self._site):
+                return problem
+            remedy = "a range gives its nodes no values of their own: in its place, write a line "
+            remedy += f"for each, such as {first}: {{{name}: {self._number(first, {})}}}"
+            return replace(problem, position=place, remedy=remedy)
         remedy = f"write {name} for it, or put it into a group that has it, as {some(groups, 2)}"
         if values:
             numbers = [each for each in values.values() if isinstance(each, int)]
-            new = max(numbers) + 1 if len(numbers) == len(values) else name.upper()
+            is_number = len(numbers) == len(values)
+            new = self._number(host, {**values, **self._told[name]}) if is_number else name.upper()
+            self._told[name][host] = new
             is_yaml = Path(place.file).suffix in site_files.YAML_SUFFIXES
             line = f"{host}: {{{name}: {new}}}" if is_yaml else f"{host} {name}={new}"
             remedy = f"write {line}, as {some(values, 2)} have theirs"
         message = f"{host} has no {name}, which {display_path(at.file, self._site)}:{at.line} needs"
         return replace(problem, position=place, message=message, remedy=remedy)
+
+    @cached_property
+    def _at_places(self) -> Mapping[Position, list[str]]:
+        """The hosts that are named at each place, several by a range."""
+        found: dict[Position, list[str]] = {}
+        for name in map(str, self._inventory.hosts):
+            found.setdefault(self._positions.host(name), []).append(name)
+        return found
+
+    @staticmethod
+    def _number(host: str, taken: Mapping[str, Any]) -> int:
+        """Return the number for a host: the last in its own name, else the next that is free."""
+        own = re.findall(r"\d+", host.partition(".")[0])
+        others = [each for other, each in taken.items() if other != host]
+        return int(own[-1]) if own and int(own[-1]) not in others else max([0, *others]) + 1
 
     def _setters(self, name: str) -> tuple[dict[str, Any], list[str]]:
         """Return the hosts that set a variable, with its values, and the groups that do."""
