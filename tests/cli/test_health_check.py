@@ -149,6 +149,7 @@ def test_node_that_was_resumed_is_drained_again(nodes):
         (root / SERIAL).write_text("SN000000\n")
         assert until(partial(checked, root, 0))
         cluster.ask("scontrol", "update", f"nodename={NAMES[0]}", "state=resume")
+        cluster.ask("scontrol", "reconfigure")  # a node that was resumed is asked at once
         assert until(lambda: reasons(cluster)[0] == idle(NAMES[0])), reasons(cluster)
 
 
