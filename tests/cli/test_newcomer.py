@@ -163,3 +163,31 @@ def test_interrupt_while_a_node_is_awaited(tmp_path, verb):
     asked.close()
     assert asked.exitstatus == ExitCode.INTERRUPTED, asked.before
     assert "Traceback" not in asked.before
+
+
+def test_printed_commands_can_be_pasted_where_a_path_has_a_space(tmp_path):
+    sites.write(tmp_path / "my site", {**sites.GOOD, "hosts.yml": CLOSED})
+    done = call("accept", "my site", cwd=tmp_path)
+    said = done.stdout + done.stderr
+    printed = [line.partition("rdmaprov ")[2] for line in said.splitlines() if "rdmaprov " in line]
+    assert done.returncode == ExitCode.UNKNOWN
+    assert any("'my site'" in line for line in printed), said
+    assert not [line for line in printed if "my site" in line.replace("'my site'", "")], said
+
+
+def test_plain_ssh_with_another_host_key_is_one_line(tmp_path):
+    """Testinfra's own connection; Ansible's and ours have their own tests."""
+    node = Sshd(tmp_path)
+    variables = node.variables("n1", known="other_host_key")
+    options = variables["ansible_ssh_common_args"].partition("-oProxyCommand=")[2].rstrip("'")
+    (tmp_path / "ssh_config").write_text(
+        f"Host n1\nUserKnownHostsFile {tmp_path}/known_n1\nProxyCommand {options}\n"
+    )
+    hosts = "---\nnodes:\n  hosts:\n    n1: {unit: 1, ansible_host: n1}\n"
+    sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": hosts})
+    words = ("--hosts=ssh://n1", f"--ssh-config={tmp_path}/ssh_config", "--inventory=site", "-q")
+    done = call("validate", "site", "test_mtu.py", *words, cwd=tmp_path)
+    said = done.stdout + done.stderr
+    assert done.returncode == ExitCode.UNKNOWN, said
+    assert "CommandResult(" not in said
+    assert len([line for line in said.splitlines() if "host key" in line.lower()]) == 1, said
