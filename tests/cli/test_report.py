@@ -1,6 +1,7 @@
 """`rdmaprov report`, and the page that every verb leaves: found, made, or one line says why not."""
 
 import json
+import re
 import resource
 import stat
 
@@ -181,3 +182,9 @@ def test_page_of_1024_nodes_that_all_differ_stays_small(make):
     page = html(data)
     assert len(page.encode()) < 4_000_000
     assert "more in results.json" in page
+
+
+def test_findings_are_titled_by_what_is_wrong():
+    titles = re.findall(r"<h3>(.*?)</h3>", html(runs.validated(64)))
+    assert any("MTU is 1500, expected 9000" in title for title in titles)
+    assert not [title for title in titles if "::" in title]

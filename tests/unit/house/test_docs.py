@@ -222,6 +222,20 @@ def test_pages_are_short():
     assert len((ROOT / "README.md").read_text().split()) <= 600
 
 
+def test_outputs_name_nodes_that_their_site_has():
+    ranges = re.findall(r"(gpu-\d-)\[01:(\d+)\]", (ROOT / "inventory/prod/hosts.yml").read_text())
+    there = {f"{rack}{number:02}" for rack, last in ranges for number in range(1, int(last) + 1)}
+    shown = {
+        (name(page), node)
+        for page in PAGES
+        for block in FENCE.findall(page.read_text())
+        if "inventory/prod" in block
+        for node in re.findall(r"\bgpu-\d-\d\d\b|\b(?:gpu|node)\d+\b", block)
+    }
+    assert len(shown) > 5
+    assert {each for each in shown if each[1] not in there} == set()
+
+
 @pytest.mark.parametrize("page", doc_outputs.PAGES)
 def test_page_shows_what_is_printed(page):
     """Refresh with: python -m tests.unit.helpers.doc_outputs."""
