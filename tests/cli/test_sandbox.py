@@ -126,3 +126,11 @@ def test_hostile_site_does_nothing_outside(hostile: Hostile, tmp_path: Path):
     assert check(site).returncode in {*ExitCode, 1, 124, 134, 137, -6, -9}
     assert not canary.exists()
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_option_that_is_gone_says_so(tmp_path: Path):
+    words = [sys.executable, "-m", "rdmaprov", "check", "--untrusted", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    assert done.returncode == ExitCode.USAGE
+    assert "--untrusted is gone" in done.stderr
+    assert "docs/strangers.md" in done.stderr

@@ -11,6 +11,7 @@ import click
 
 from rdmaprov.cli.options import VaultOptions, limit_option, site_argument, vault_options
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
+from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import Problem, display_path, fold_problems, printable
 from rdmaprov.verbosity import Verbosity, no_colour
@@ -49,12 +50,14 @@ _FEW, _ASKED = 10, 256
     help="Print plain text or GitHub annotations.",
 )
 @vault_options
+@click.option("--untrusted", is_flag=True, hidden=True)
 @verbosity_options
 def check(
     site: Path,
     limit: str | None,
     json_file: IO[str] | None,
     style: str,
+    untrusted: bool,
     **passwords: Unpack[VaultOptions],
 ) -> int:
     """Find every problem of SITE, without connecting to a node.
@@ -62,6 +65,9 @@ def check(
     Prints one line per problem, sorted by file and line: where it is, what is wrong, and what
     to write. If the site is valid, standard output is empty.
     """
+    if untrusted:
+        message = "--untrusted is gone: check runs what a site says, as Ansible does"
+        raise UsageError(message, "Run check in a sandbox: docs/strangers.md")
     from rdmaprov.cli.passwords import provide_passwords
     from rdmaprov.runs.files import not_written
     from rdmaprov.runs.masks import Mask
