@@ -12,7 +12,7 @@ from tools import nccl_wordings
 from tools.generate import arguments, defaults, image, readme
 from tools.generate.role import read_role
 
-from rdmaprov.acceptance.stage_report import STAGES
+from rdmaprov.acceptance.stage_report import IN_FILES
 
 # The schemas that name the gate's stages.
 SCHEMAS = ("results.schema.json", "certificate.schema.json")
@@ -53,4 +53,4 @@ def outputs() -> dict[Path, str]:
 
 def stages_named(schema: str) -> str:
     """Return a schema's text with the gate's stages wherever it lists them."""
-    return re.sub(r'"enum": \["state", [^]]*\]', f'"enum": {json.dumps(STAGES)}', schema)
+    return re.sub(r'"enum": \["state", [^]]*\]', f'"enum": {json.dumps(IN_FILES)}', schema)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rdmaprov.acceptance.result import CONNECTED
-from rdmaprov.acceptance.stage_report import STAGES
+from rdmaprov.acceptance.stage_report import IN_FILES
 from rdmaprov.bandwidth.floor import verdict_of
 from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.bandwidth.rates import format_gb_s
@@ -28,7 +28,7 @@ def verdict_objections(predicate: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _stages(stages: list[dict[str, Any]]) -> Iterator[Finding]:
     names = [each["name"] for each in stages]
-    if names != [name for name in STAGES if name in names]:
+    if names != [name for name in IN_FILES if name in names]:
         yield _wrong("stages", "are not in their order, each once")
     for name in _NEEDED:
         if name not in names:

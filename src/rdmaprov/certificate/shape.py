@@ -3,7 +3,7 @@
 import re
 
 from rdmaprov.acceptance.ask import shapes
-from rdmaprov.acceptance.stage_report import STAGES
+from rdmaprov.acceptance.stage_report import IN_FILES
 from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.boundary import (
     RIGHT,
@@ -53,7 +53,7 @@ _RANK = fields(
 _NUMBER = fields({"what": _LINE, "gb_s": _RATE, "least_gb_s": _RATE})
 _STAGE = fields(
     {
-        "name": _either(*STAGES),
+        "name": _either(*IN_FILES),
         "state": text("passed|failed|unknown|skipped"),
         "seconds": _RATE,
         "said": _LINE,
@@ -103,7 +103,7 @@ _ASKED = fields(
         "limit": _or_null(_LINE),
         "backend": _WORD,
         "sizes": list_of(integer(1), 64),
-        "stages": list_of(_either(*STAGES), len(STAGES)),
+        "stages": list_of(_either(*IN_FILES), len(IN_FILES)),
         "soak_s": _RATE,
         "pairs": boolean,
         "ignore_validate": boolean,
@@ -149,7 +149,7 @@ STATEMENT = fields(
                 "verdict": text("accepted|connected|refused|unknown|interrupted"),
                 "backend": text("nccl|gloo"),
                 "ranks": integer(2, 1 << 20),
-                "stages": list_of(_STAGE, len(STAGES)),
+                "stages": list_of(_STAGE, len(IN_FILES)),
                 "rows": list_of(_ROW),
                 "floors": list_of(_FLOOR, 4),
                 "notes": list_of(_LINE),
