@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from rdmaprov.contract.rule import SiteRule, Violation
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.resolve import ResolveError, Variables
-from rdmaprov.inventory.tags import position_of
 
 _RELAY = "fabric_relay"
 _ADDRESS = ("ansible_host", "ansible_ssh_host")
@@ -55,16 +54,16 @@ def _ways(fleet: Fleet) -> Iterator[tuple[Node, Violation]]:
     by_address: dict[str, list[tuple[str, Variables]]] = defaultdict(list)
     for name in fleet.hosts:
         variables = fleet.variables(name)
-        if address := _first(variables, _ADDRESS, name):
+        address = _first(variables, _ADDRESS, name)
+        if address and not _LOOPBACK.fullmatch(address):  # nodes that are made up, or tunnels
             by_address[address].append((name, variables))
     for address, hosts in by_address.items():
-        first: dict[tuple[str, ...], tuple[str, Variables]] = {}
+        first: dict[tuple[str, ...], str] = {}
         # Whose name alone is the address is not the one that is written wrong.
         for name, variables in sorted(hosts, key=lambda host: _is_written(host[1])):
             way = _way(variables) if len(hosts) > 1 else ()
-            other, theirs = first.setdefault(way, (name, variables)) if way else (name, variables)
-            is_made_up = _LOOPBACK.fullmatch(address) and _place(variables) == _place(theirs)
-            if other != name and name in nodes and not is_made_up:
+            other = first.setdefault(way, name) if way else name
+            if other != name and name in nodes:
                 message = f"{name} is the same machine as {other}: address {address}, port {way[0]}"
                 remedy = f"write {name}'s own address; or its port or jump host, if these differ"
                 yield nodes[name], Violation(_ADDRESS[0], message, remedy, (), _ADDRESS[1:])
@@ -72,11 +71,6 @@ def _ways(fleet: Fleet) -> Iterator[tuple[Node, Violation]]:
 
 def _is_written(variables: Variables) -> bool:
     return any(name in variables for name in _ADDRESS)
-
-
-def _place(variables: Variables) -> object:
-    """Return where an address is written: all nodes of a made-up group share that of this host."""
-    return next((position_of(variables.value(n)) for n in _ADDRESS if n in variables), None)
 
 
 def _way(variables: Variables) -> tuple[str, ...]:
@@ -102,7 +96,6 @@ RULES = (
              "A relay is a host of the inventory, and is reached without a relay.",
              "docs/sizes.md", _relays),
     SiteRule("nodes.apart",
-             "No two nodes have the same address, port and jump host; a loopback address that a "
-             "group has is made up.",
+             "No two nodes have the same address, port and jump host; loopback is made up.",
              "Ansible documentation: ansible_host and ansible_port say where a host is", _ways),
 )  # fmt: skip
