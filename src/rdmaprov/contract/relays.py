@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rdmaprov.contract.rule import SiteRule, Violation
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.resolve import ResolveError, Variables
+from rdmaprov.inventory.tags import position_of
 
 _RELAY = "fabric_relay"
 _ADDRESS = ("ansible_host", "ansible_ssh_host")
@@ -58,12 +59,14 @@ def _ways(fleet: Fleet) -> Iterator[tuple[Node, Violation]]:
         if address and not _LOOPBACK.fullmatch(address):  # nodes that are made up, or tunnels
             by_address[address].append((name, variables))
     for address, hosts in by_address.items():
-        first: dict[tuple[str, ...], str] = {}
+        first: dict[tuple[str, ...], tuple[str, object]] = {}
         # Whose name alone is the address is not the one that is written wrong.
         for name, variables in sorted(hosts, key=lambda host: _is_written(host[1])):
             way = _way(variables) if len(hosts) > 1 else ()
-            other = first.setdefault(way, name) if way else name
-            if other != name and name in nodes:
+            own = (name, _place(variables))
+            other, place = first.setdefault(way, own) if way else own
+            # Written once for several, such as for a group, it is meant.
+            if other != name and name in nodes and own[1] != place:
                 message = f"{name} is the same machine as {other}: address {address}, port {way[0]}"
                 remedy = f"write {name}'s own address; or its port or jump host, if these differ"
                 yield nodes[name], Violation(_ADDRESS[0], message, remedy, (), _ADDRESS[1:])
@@ -73,13 +76,22 @@ def _is_written(variables: Variables) -> bool:
     return any(name in variables for name in _ADDRESS)
 
 
+def _place(variables: Variables) -> object:
+    """Return where an address is written, None if it is not, or is made of others."""
+    return next((position_of(variables.value(n)) for n in _ADDRESS if n in variables), None)
+
+
 def _way(variables: Variables) -> tuple[str, ...]:
-    """Return what a host is reached by at its address, empty if it is no node, or not by ssh."""
+    """Return what a host is reached by at its address, empty if that is not known, or no matter."""
     kind = _first(variables, ("ansible_connection",), "ssh")
     if not _SSH.fullmatch(kind) or _first(variables, ("fabric_node",), "true") == "false":
         return ()
     port = _first(variables, ("ansible_port", "ansible_ssh_port"), "22")
-    return (port, *(_first(variables, (name,), "") for name in _WAY))
+    others = [_first(variables, (name,), "") for name in _WAY]
+    # A program other than ssh -W may lead anywhere.
+    if any("proxycommand" in text and "-w" not in text.split() for text in others):
+        return ()
+    return (port, *others)
 
 
 def _first(variables: Variables, names: Sequence[str], default: str) -> str:
@@ -96,6 +108,6 @@ RULES = (
              "A relay is a host of the inventory, and is reached without a relay.",
              "docs/sizes.md", _relays),
     SiteRule("nodes.apart",
-             "No two nodes have the same address, port and jump host; loopback is made up.",
+             "No two nodes have lines of their own with one address, port and jump host.",
              "Ansible documentation: ansible_host and ansible_port say where a host is", _ways),
 )  # fmt: skip
