@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.test_over_ssh import CHECK, VARIABLES, WANTED
 from tests.unit.helpers.bastion import SETTINGS
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import SSHD, Sshd
@@ -35,17 +36,6 @@ DEBIAN = {
 TIMEOUT_S = 1800  # one image; a minute where this machine has nothing else to do
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="a survey needs root")]
-# What no machine has, and a plan leaves as it is.
-WANTED = 31337
-VARIABLES = f"""\
----
-limits_sysctl: {{net.core.somaxconn: {WANTED}}}
-limits_memlock_services: []
-"""
-CHECK = """\
-def test_connection(host, node):
-    assert host.run("printenv SSH_CONNECTION").rc == 0, f"{node.name}: no ssh"
-"""
 JOB = """\
 ---
 - name: Prove the site

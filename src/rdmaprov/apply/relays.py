@@ -68,6 +68,18 @@ class NodeWays:
     relays: dict[Target, dict[str, Document]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
 
+    def of(self, names: Collection[str]) -> "NodeWays":
+        """Return the ways of some of the nodes."""
+        relays = {
+            relay: {name: own[name] for name in own if name in names}
+            for relay, own in self.relays.items()
+        }
+        return NodeWays(
+            [name for name in self.here if name in names],
+            {relay: own for relay, own in relays.items() if own},
+            {name: why for name, why in self.lost.items() if name in names},
+        )
+
 
 def find_ways(fleet: Fleet, become_password: str, names: Collection[str]) -> NodeWays:
     """Return how Ansible reaches some nodes of a fleet."""

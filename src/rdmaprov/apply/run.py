@@ -162,14 +162,15 @@ class Run:
     def _run_batches(self, verb: str, results: Results, progress: ApplyProgress) -> int:
         """Run Ansible; a batch is of nodes by any way, so with relays it is none of Ansible's."""
         names, variables = self._nodes, self._variables
-        if "apply_serial" not in variables or not self._ways(names).relays:
-            return self._run_ansible(verb, names, variables, results, progress)
+        ways = self._ways(names)
+        if "apply_serial" not in variables or not ways.relays:
+            return self._run_ansible(verb, names, ways, variables, results, progress)
         own = {**variables, "apply_serial": "100%", "apply_max_failures": 100}
         most = float(str(variables.get("apply_max_failures", 100)))
         size = int(pct_to_int(str(variables["apply_serial"]), len(names)))
         for first in range(0, len(names), size):
             batch = names[first : first + size]
-            code = self._run_ansible(verb, batch, own, results, progress)
+            code = self._run_ansible(verb, batch, ways.of(batch), own, results, progress)
             ended = [results.nodes[name] for name in batch]
             failed = sum(bool(node.failed) for node in ended)
             if failed * 100 > most * len(batch) or all(n.failed or n.unreachable for n in ended):
@@ -180,12 +181,13 @@ class Run:
         self,
         verb: str,
         nodes: Sequence[str],
+        ways: NodeWays,
         variables: Mapping[str, object],
         results: Results,
         progress: ApplyProgress,
     ) -> int:
         """Run Ansible on nodes, here and from all relays at the same time; return its exit code."""
-        ways, turn = self._ways(nodes), threading.Lock()
+        turn = threading.Lock()
 
         def handle(event: Mapping[str, Any]) -> bool:
             # Results first: ansible-runner ignores the error of a full disk or a closed terminal.

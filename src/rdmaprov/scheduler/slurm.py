@@ -16,7 +16,7 @@ from rdmaprov.scheduler.slurm_text import fold_parts, parse_jobs, parse_nodes
 _HINT = "Run: scontrol ping"
 _ABSENT = "Run this where Slurm's commands are, such as on a login node"
 _HAS_NODES = "R,CG,CF,S,ST"  # running, completing, configuring, suspended, stopped
-_WHERE = "Run: sinfo -N; names in the inventory must be Slurm's NodeName"
+WHERE = "Run: sinfo -N; names in the inventory must be Slurm's NodeName"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Slurm:
         if not nodes:
             return {}
         words, parts = ("scontrol", "-o", "show", "node"), fold_parts(nodes)
-        found = parse_nodes("\n".join(ask_slurm(*words, e, hint=_WHERE) for e in parts), nodes)
+        found = parse_nodes("\n".join(ask_slurm(*words, e, hint=WHERE) for e in parts), nodes)
         # Without -w: squeue gets all jobs and compares each with the list [print.c, _filter_job].
         jobs = parse_jobs(ask_slurm("squeue", "-h", "-t", _HAS_NODES, "-o", "%i|%N"))
         return {name: _with_jobs(each, jobs.get(name, ())) for name, each in found.items()}

@@ -15,11 +15,11 @@ from rdmaprov.problem import printable
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler import programs
 from rdmaprov.scheduler.programs import SchedulerError, environment, last_line, other_settings
+from rdmaprov.scheduler.slurm import WHERE
 from rdmaprov.scheduler.slurm_text import expand, fold_parts
 
 WAIT_S = 60  # for nodes, unless the site says --immediate=SECONDS; our choice
 _END_S = 20
-_NAMES = "Run: sinfo -N; names in the inventory must be Slurm's NodeName"
 _DOCS = "docs/ranks.md"
 _ABSENT = f"Run accept where Slurm's commands are, or pass --launcher ssh ({_DOCS})"
 CONNECT_S = 60
@@ -91,7 +91,7 @@ def allocate(
     process = _start(command)
     try:
         job = _job_number(process, names)
-        _check_nodes(names, job, ask("squeue", "-h", "-j", job, "-o", "%N").strip(), _NAMES)
+        _check_nodes(names, job, ask("squeue", "-h", "-j", job, "-o", "%N").strip(), WHERE)
         yield Allocation(job)
     except BaseException:
         process.terminate()  # one that still waits withdraws its job; salloc ends in order
@@ -161,7 +161,8 @@ def _nodes_in_use(names: Sequence[str]) -> str:
     for line in text.splitlines():
         name, state, reason = [*line.split("|", 2), "", ""][:3]
         # That of a node in service is of earlier, see slurm_text.
-        why = f" ({reason})" if reason != "none" and re.match("drain|down|fail", state) else ""
+        is_out = re.match("drain|down|fail", state) and reason not in ("", "none")
+        why = f" ({reason})" if is_out else ""
         seen[name] = printable(f"{state}{why}")[:200]
     states = {name: seen.get(name, "not known to Slurm") for name in names}
     odd: dict[str, list[str]] = {}
