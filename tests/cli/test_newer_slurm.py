@@ -15,6 +15,7 @@ TESTS = (
     "tests/unit/acceptance/test_launcher_slurm.py",
     *(f"tests/cli/test_{name}.py" for name in ("idle", "rolling_apply", "replace", "health_check")),
 )
+DAEMONS = ("munged", "slurmctld", "slurmd")
 ASKED = ("sbatch", "squeue", "sinfo", "scontrol", "scancel")
 SEEN = ("/proc", "/tmp", "/run", "/root", str(ROOT), sys.base_prefix)  # noqa: S108 - not a file's name
 READ = ("/sys", *(f"/etc/{name}" for name in ("passwd", "group", "hosts")))
@@ -40,7 +41,9 @@ def programs(tmp_path_factory):
         assert program is not None, name
         inside = program.removeprefix(str(place / "root"))
         path = place / "bin" / name
-        path.write_text(f'#!/bin/sh\nexec {box} --chdir "$PWD" {inside} "$@"\n')
+        # A daemon is ended with its box; what asks Slurm ends by itself when it is told to.
+        ends = "--die-with-parent" if name in DAEMONS else ""
+        path.write_text(f'#!/bin/sh\nexec {box} {ends} --chdir "$PWD" {inside} "$@"\n')
         path.chmod(0o755)
     return place / "bin"
 
