@@ -28,7 +28,6 @@ _VARIABLES = {
     PAPER: "--paper",
     **{colour: f"--series-{number}" for number, colour in enumerate(SERIES)},
 }
-_LONGEST = 20
 DASHES: Final = ("-", "--", "-.", ":")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 _SETTINGS: Mapping[str, Any] = {
@@ -86,16 +85,6 @@ def draw_svg(name: str, size: tuple[float, float], draw: "Callable[[Axes], None]
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(text, format="svg", transparent=True, metadata=nothing)
     return _for_page(text.getvalue())
-
-
-def short(name: str) -> str:
-    """Return a node's name as it fits into a picture: without its domain, and cut in its middle.
-
-    >>> short("gpu-07.cluster.example"), short("a-node-with-quite-a-long-name-17")
-    ('gpu-07', 'a-node-wi…ng-name-17')
-    """
-    host = name.partition(".")[0] if not name.replace(".", "").isdigit() else name
-    return host if len(host) <= _LONGEST else f"{host[:9]}…{host[-10:]}"
 
 
 def _for_page(text: str) -> str:

@@ -5,12 +5,7 @@ import random
 import pytest
 from tests.unit.helpers import made_samples
 
-from rdmaprov.acceptance.samples.fleet import (
-    collect_samples,
-    first_silence,
-    samples_as_data,
-    worst_node,
-)
+from rdmaprov.acceptance.samples.fleet import collect_samples, first_silence, samples_as_data
 from rdmaprov.acceptance.stages import over_time
 from rdmaprov.acceptance.stages.over_time import change_point
 
@@ -225,15 +220,3 @@ def test_figures_of_results_have_what_a_reader_asks_for():
     assert by_rail["n5", 3]["counts"] == {"cnps_sent": 5 * len(SWEEP)}
     assert by_rail["n0", 0]["most_gb_s"] == pytest.approx(45, rel=0.05)
     assert data["cpu_share"] == pytest.approx(1.0 / 11.6, rel=0.01)
-    shown = data["shown"]
-    assert shown["node"] == "n3"
-    assert [each["rail"] for each in shown["rails"]] == list(range(RAILS))
-    stopped = shown["rails"][2]
-    at = round(3.5 / shown["step_s"])
-    assert stopped["gb_s"][at] == 0
-    assert stopped["median"][at] == pytest.approx(45, rel=0.05)
-    assert max(len(each["gb_s"]) for each in shown["rails"]) <= 240
-
-
-def test_worst_node_is_one_with_a_finding():
-    assert worst_node(fleet(n2=with_rail(1, without(SWEEP, 3, 4)))).node == "n2"

@@ -15,7 +15,7 @@ from rdmaprov.perftest.matchings import few_matchings
 from rdmaprov.perftest.matrix import PathMatrix
 from rdmaprov.perftest.model import PathResult
 from rdmaprov.report import of_accept, pairs, paths
-from rdmaprov.report.drawing import BAD, draw_svg, short
+from rdmaprov.report.drawing import BAD, draw_svg
 from rdmaprov.report.model import Tone
 from rdmaprov.report.write import html
 
@@ -60,19 +60,6 @@ def test_picture_takes_colours_from_the_page_and_names_as_they_are():
     assert "<style" not in svg
     assert draw_svg("one", (3, 2), draw) == svg
     assert 'id="figure' not in svg
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("gpu07", "gpu07"),
-        ("gpu07.cluster.example", "gpu07"),
-        ("192.0.2.7", "192.0.2.7"),
-        ("a-node-with-quite-a-long-name-17", "a-node-wi…ng-name-17"),
-    ],
-)
-def test_name_fits_into_a_picture(name, text):
-    assert short(name) == text
 
 
 SCHEMA = Path(__file__).parents[3] / "docs/results.schema.json"

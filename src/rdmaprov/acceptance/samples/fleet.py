@@ -19,7 +19,6 @@ MOST_BINS = 1024
 _FEW = 64
 # From here on the end of a run is a silence, and not the pause before the last message: our choice.
 SILENCE_S = 5.0
-MOST_POINTS = 240
 _DIGITS = 4
 
 
@@ -161,7 +160,6 @@ def samples_as_data(fleet: FleetSamples | None) -> dict[str, Any] | None:
         "cpu_share": round(max(node.cpu_share for node in fleet.nodes), 5),
         "missing": sorted(fleet.missing),
         "rails": [_rail(fleet, node, rail) for node in fleet.nodes for rail in node.rails],
-        "shown": _shown(fleet),
     }
 
 
@@ -192,61 +190,6 @@ def _rail(fleet: FleetSamples, node: NodeDigest, rail: RailDigest) -> dict[str, 
 
 def _since(fleet: FleetSamples, node: NodeDigest, seconds: float) -> float:
     return round(fleet.since_start(node, seconds), 1)
-
-
-def worst_node(fleet: FleetSamples) -> NodeDigest:
-    """Return the node with most events, of these the one with the slowest rail."""
-    return max(
-        fleet.nodes,
-        key=lambda node: (len(node.events), -min((r.mean for r in node.rails), default=0.0)),
-    )
-
-
-def _shown(fleet: FleetSamples) -> dict[str, Any]:
-    """Return the rates of the worst node's rails, and the range of the same rails of all."""
-    worst = worst_node(fleet)
-    step = max(node.step_s for node in fleet.nodes)
-    first = math.floor(fleet.began_s / step)
-    last = max(math.ceil((n.samples_began_s + n.lasted_s) / step) for n in fleet.nodes)
-    each = -(-(last - first) // MOST_POINTS)  # bins of a point
-    points = -(-(last - first) // each)
-    rails = []
-    for place in worst.rails:
-        own = {
-            node.node: _points(fleet, node, place.rail, (first, step * each, points))
-            for node in fleet.nodes
-            if place.rail < len(node.rails)
-        }
-        rows = [sorted(v for v in row if v is not None) for row in zip(*own.values(), strict=True)]
-        rails.append(
-            {
-                "rail": place.rail,
-                "gb_s": own[worst.node],
-                "low": [_quantile(row, 0.05) for row in rows],
-                "median": [_quantile(row, 0.5) for row in rows],
-                "high": [_quantile(row, 0.95) for row in rows],
-            }
-        )
-    return {"node": worst.node, "nodes": len(fleet.nodes), "step_s": step * each, "rails": rails}
-
-
-def _points(
-    fleet: FleetSamples, node: NodeDigest, rail: int, grid: tuple[int, float, int]
-) -> list[float | None]:
-    """Return a rail's mean rates on the grid of the picture, None where nothing was read."""
-    first, step, count = grid
-    began = node.began_s - fleet.lags_s.get(node.node, 0)
-    start = first * max(each.step_s for each in fleet.nodes)
-    own: list[list[float]] = [[] for _ in range(count)]
-    for place, rate in enumerate(node.rails[rail].sent):
-        to = int((began + (place + 0.5) * node.step_s - start) / step)
-        if 0 <= to < count and not math.isnan(rate):
-            own[to].append(rate)
-    return [_rounded(sum(rates) / len(rates)) if rates else None for rates in own]
-
-
-def _quantile(row: Sequence[float], share: float) -> float | None:
-    return row[round(share * (len(row) - 1))] if row else None
 
 
 def _rounded(value: float) -> float:
