@@ -60,8 +60,6 @@ def _of_lldpd(entry: dict[str, Any]) -> LldpNeighbor | OddUnit:
             "ttl_s": _number(_value(port, "ttl") or _value(chassis, "ttl")),
             "port_description": _value(port, "descr"),
             "system": _value(chassis, "name"),
-            "system_description": _value(chassis, "descr"),
-            "addresses": tuple(_text(each.get("value")) for each in _items(chassis, "mgmt-ip")),
             "forwards": _forwards(chassis),
             "max_frame_bytes": _number(frame) if frame else None,
         }

@@ -1,6 +1,6 @@
 """What organizations' TLVs of LLDP say of QoS: ETS, PFC, application priorities (IEEE DCBX).
 
-Sources: IEEE 802.1Q-2018, D.2.8 to D.2.11; IEEE 802.3-2018, 79.3.3 and 79.3.4.
+Sources: IEEE 802.1Q-2018, D.2.8 to D.2.11; IEEE 802.3-2018, 79.3.4.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,10 @@ class AnnouncedPfc:
     """PFC of a port.
 
     Args:
-        capable: how many priorities can have it at once; 0 stands for 8.
         priorities: with PFC on, 0 to 7.
     """
 
     willing: bool
-    capable: int
     priorities: tuple[int, ...]
 
 
@@ -34,12 +32,10 @@ class AnnouncedEts:
     """How a port serves priorities.
 
     Args:
-        willing: whether it takes the other end's; always False in a recommendation.
         percent: the share of each traffic class.
         services: how each traffic class is served: strict, ets, credit-based, vendor.
     """
 
-    willing: bool
     classes: tuple[int, ...]
     percent: tuple[int, ...]
     services: tuple[str, ...]
@@ -65,17 +61,11 @@ def number(value: bytes, length: int) -> int:
     return int.from_bytes(value, "big")
 
 
-def aggregated(value: bytes) -> bool:
-    """Return whether a port is in a link aggregation group."""
-    number(value, 5)
-    return bool(value[0] & 2)
-
-
 def pfc(value: bytes) -> AnnouncedPfc:
     """Return PFC: willing, MACsec bypass and capability, then a bit for each priority."""
     number(value, 2)
     priorities = tuple(priority for priority in range(8) if value[1] >> priority & 1)
-    return AnnouncedPfc(bool(value[0] & _WILLING), value[0] & 0x0F, priorities)
+    return AnnouncedPfc(bool(value[0] & _WILLING), priorities)
 
 
 def ets(value: bytes) -> AnnouncedEts:
@@ -87,10 +77,7 @@ def ets(value: bytes) -> AnnouncedEts:
     if max(percent) > 100:
         raise OddUnit(f"a class has {max(percent)} %")
     return AnnouncedEts(
-        bool(value[0] & _WILLING),
-        classes,
-        percent,
-        tuple(_SERVICES.get(each, "reserved") for each in services),
+        classes, percent, tuple(_SERVICES.get(each, "reserved") for each in services)
     )
 
 

@@ -4,7 +4,7 @@ A unit is data from a stranger: every length is checked. A unit that does not fi
 a TLV of an organization that does not fit is unknown by itself.
 
 Sources: IEEE 802.1AB-2016, clauses 8 and 9; IEEE 802.1Q-2018, annex D.2 (ETS, PFC and application
-priorities); IEEE 802.3-2018, 79.3 (frame size, link aggregation).
+priorities); IEEE 802.3-2018, 79.3 (frame size).
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ from rdmaprov.problem import printable
 _ETHERTYPE = b"\x88\xcc"
 _HEADER_BYTES = 14
 _MOST_TEXT = 255
-_END, _CHASSIS, _PORT, _TTL, _PORT_TEXT, _SYSTEM, _SYSTEM_TEXT, _CAPABILITIES, _ADDRESS = range(9)
+_END, _CHASSIS, _PORT, _TTL, _PORT_TEXT, _SYSTEM, _, _CAPABILITIES = range(8)
 _ORGANIZATION = 127
 _MAC_SUBTYPE = {_CHASSIS: 4, _PORT: 3}
 _NETWORK_SUBTYPE = {_CHASSIS: 5, _PORT: 4}
@@ -39,10 +39,8 @@ class LldpNeighbor:
         chassis: its chassis ID: a MAC address, an IP address or a name.
         ttl_s: how long the unit is valid; 0 is a farewell.
         forwards: whether it is a bridge or a router.
-        vlan: the port's own VLAN (PVID).
         max_frame_bytes: the largest frame that its port takes.
-        aggregated: whether its port is in a link aggregation group.
-        ets: how it serves traffic classes; `recommended`: how the node should.
+        ets: how it serves traffic classes.
         speaks_cee: whether it speaks DCBX as of before IEEE 802.1Qaz, which is not judged.
         odd: of its organizations' TLVs, what is unknown and why: one does not spoil the others.
     """
@@ -52,15 +50,10 @@ class LldpNeighbor:
     ttl_s: int
     port_description: str = ""
     system: str = ""
-    system_description: str = ""
-    addresses: tuple[str, ...] = ()
     forwards: bool | None = None
-    vlan: int | None = None
     max_frame_bytes: int | None = None
-    aggregated: bool | None = None
     pfc: AnnouncedPfc | None = None
     ets: AnnouncedEts | None = None
-    recommended: AnnouncedEts | None = None
     applications: tuple[AnnouncedApplication, ...] | None = None
     speaks_cee: bool = False
     odd: tuple[tuple[str, str], ...] = ()
@@ -107,8 +100,6 @@ def parse_unit(unit: bytes, *, needs_end: bool = True) -> LldpNeighbor:
             if len(value) < 4:
                 raise OddUnit("a TLV of an organization is too short")
             organizations.append((value[:3], value[3], value[4:]))
-        elif kind == _ADDRESS:
-            basic["addresses"] = (*basic.get("addresses", ()), *_address(value))
         elif (name := _NAMES.get(kind)) is not None:
             if name in basic:
                 raise OddUnit(f"its {name} stands twice")
@@ -122,7 +113,6 @@ _NAMES = {
     _TTL: "ttl_s",
     _PORT_TEXT: "port_description",
     _SYSTEM: "system",
-    _SYSTEM_TEXT: "system_description",
     _CAPABILITIES: "forwards",
 }
 
@@ -174,19 +164,6 @@ def _identity(kind: int, value: bytes) -> str:
     return text(identity)
 
 
-def _address(value: bytes) -> tuple[str, ...]:
-    """Return the address of a management address TLV, none if it is no IP address.
-
-    Length, address, interface numbering and number, length of the object's identifier, identifier.
-    """
-    length = value[0] if value else 0
-    rest = value[1 + length :]
-    if not 2 <= length <= 32 or len(rest) < 6 or len(rest) < 6 + rest[5]:
-        raise OddUnit("a management address is cut")
-    found = _network_address(value[1 : 1 + length])
-    return (found,) if found else ()
-
-
 def _network_address(value: bytes) -> str:
     """Return an address behind its family; empty for a family other than IP."""
     if len(value) - 1 != _IANA_BYTES.get(value[0]):
@@ -221,22 +198,16 @@ def organization_fields(tlvs: Iterable[OrganizationTlv]) -> Mapping[str, Any]:
             continue
         seen.add(key)
         try:
-            announced = parse(value)
+            found[name] = parse(value)
         except OddUnit as error:
             odd[what] = str(error)
-        else:
-            found[name] = announced or found.get(name, announced)
     return {**found, "odd": tuple(odd.items())}
 
 
 PFC, ETS, APPLICATIONS, FRAME = "PFC", "ETS", "application priorities", "largest frame"
 _ORGANIZATIONS: dict[tuple[bytes, int], tuple[str, str, Callable[[bytes], object]]] = {
-    (_8021, 1): ("vlan", "VLAN", lambda value: lldp_dcbx.number(value, 2) or None),
-    (_8021, 7): ("aggregated", "link aggregation", lldp_dcbx.aggregated),
     (_8021, 9): ("ets", ETS, lldp_dcbx.ets),
-    (_8021, 10): ("recommended", "recommended ETS", lldp_dcbx.ets),
     (_8021, 11): ("pfc", PFC, lldp_dcbx.pfc),
     (_8021, 12): ("applications", APPLICATIONS, lldp_dcbx.applications),
-    (_8023, 3): ("aggregated", "link aggregation", lldp_dcbx.aggregated),
     (_8023, 4): ("max_frame_bytes", FRAME, lambda value: lldp_dcbx.number(value, 2)),
 }

@@ -98,7 +98,7 @@ def test_port_at_which_nobody_may_listen_is_unknown():
 def test_switch_is_taken_before_a_host_on_the_same_port():
     card = LldpNeighbor("50:6b:4b:f6:1e:b3", "50:6b:4b:f6:1e:b1", 48)
     gone = replace(LEAF, port="Ethernet1/9", ttl_s=0)
-    again = replace(LEAF, system_description="later")
+    again = replace(LEAF, port_description="later")
     assert replace(NONE, neighbors={"ens1": [card, gone, LEAF, again]}).of("ens1") == again
     with pytest.raises(CouldNotTell, match="ens1 has 2 neighbours: leaf01"):
         replace(NONE, neighbors={"ens1": [LEAF, replace(LEAF, port="e7")]}).of("ens1")
