@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rdmaprov.inventory.coerce import INVALID, Path, coerce
 from rdmaprov.inventory.model import Interface, Rail
@@ -15,6 +15,9 @@ from rdmaprov.inventory.schema import Option
 from rdmaprov.inventory.tags import position_of
 from rdmaprov.inventory.type_messages import as_written
 from rdmaprov.problem import Position, Problem
+
+if TYPE_CHECKING:
+    from rdmaprov.inventory.host_positions import HostPositions
 
 _Issue = tuple[Path, str, str]
 
@@ -157,13 +160,6 @@ def _interface(text: str) -> tuple[Interface | None, str]:
         return None, f"'{text}' is not an IP address"
 
 
-class HostPlaces(Protocol):
-    """The positions of hosts."""
-
-    def host(self, name: str) -> Position:
-        """Return where a host is named."""
-
-
 @dataclass(frozen=True)
 class Locator:
     """Finds positions in the layers of one host's variables.
@@ -175,7 +171,7 @@ class Locator:
 
     host: str
     layers: tuple[Mapping[str, Any], ...]
-    positions: HostPlaces
+    positions: HostPositions
 
     def __call__(self, name: str, *path: str | int) -> Position:
         """Return where the variable is written, as near to the part at `path` as is known.

@@ -26,29 +26,63 @@ from rdmaprov.inventory.ansible_api import (
     mute,
 )
 from rdmaprov.inventory.errors import SiteError, site_directory
-from rdmaprov.inventory.expression import DYNAMIC
+from rdmaprov.inventory.expression import DYNAMIC, Template
 from rdmaprov.inventory.host_positions import HostPositions
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.nodes import NodeBuilder, no_collection, no_hosts, unsafe_host_names
-from rdmaprov.inventory.resolve import Renderer, ResolveError, Variables, vault_words
+from rdmaprov.inventory.resolve import ResolveError, Variables
 from rdmaprov.inventory.tags import position_of
 from rdmaprov.problem import Position, Problem, display_path, merge_problems, printable
 from rdmaprov.surroundings import ansible_command
 from rdmaprov.words import quantity, some
 
+_MISSING = "\0missing"
 _MOST_NAMED = 8
 _MOST_CHARACTERS = 300  # of what a plugin or a script says
 _QUOTED = re.compile("'(.*?)'")
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
 
 
-class AnsibleRenderer(Renderer):
-    """Renders with Ansible's engine, and decrypts with the vault passwords that Ansible has."""
+class Renderer:
+    """Renders templates, and remembers each result with the values it was made from.
+
+    It decrypts with the vault passwords that Ansible has.
+
+    Attributes:
+        at_run_time: names that only Ansible at run time knows.
+    """
 
     at_run_time = DYNAMIC | AT_RUN_TIME
 
     def __init__(self) -> None:
-        super().__init__(Engine())
+        self._engine = Engine()
+        self._known: dict[tuple[Any, ...], Any] = {}
+        self._last: dict[str, tuple[dict[str, Any], Any]] = {}
+
+    def render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
+        """Return what a template gives with the values of the variables that it mentions.
+
+        Most have the very values of the host before, as groups and defaults share them.
+        """
+        before, result = self._last.get(text, ({}, None))
+        if not (before and _are_same(before, values)):
+            result = self._render(text, template, values)
+            self._last[text] = (values, result)
+        return result
+
+    def _render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
+        try:
+            return template.render(values)
+        except LookupError:
+            pass
+        key = (text, *(f"{name}={values.get(name, _MISSING)!r}" for name in sorted(template.names)))
+        if key not in self._known:
+            self._known[key] = self._engine.render(text, values)
+        return self._known[key]
+
+    def render_freely(self, text: str, variables: Mapping[str, Any]) -> Any:
+        """Return what a template gives that can read any variable."""
+        return self._engine.render(text, variables)
 
     def is_encrypted(self, raw: object) -> bool:
         """Return whether a value is vaulted."""
@@ -58,18 +92,18 @@ class AnsibleRenderer(Renderer):
         """Return why a value cannot be rendered or decrypted."""
         at = position_of(raw)
         if isinstance(error, AnsibleVaultError):
-            return ResolveError(at or error_position(error), *vault_words(error), "vault")
-        text = error_text(error)
-        if isinstance(error, AnsibleError):
-            message = f"its template fails: {text}" if text else "its template fails"
-            return ResolveError(at, message, _remedy(text), "template")
-        return ResolveError(at, f"its template fails: {text}", "correct the template", "template")
+            at = at or error_position(error)
+            return ResolveError(at, *site_files.vault_words(error), "vault")
+        text, remedy = error_text(error), "correct the template"
+        if isinstance(error, AnsibleError) and "is undefined" in text:
+            remedy = "write the missing variable, or correct its name"
+        message = f"its template fails: {text}".removesuffix(": ")
+        return ResolveError(at, message, remedy, "template")
 
 
-def _remedy(text: str) -> str:
-    if "is undefined" in text:
-        return "write the missing variable, or correct its name"
-    return "correct the template"
+def _are_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two hosts have the same objects; equal ones may be tagged otherwise."""
+    return one.keys() == other.keys() and all(one[name] is other[name] for name in one)
 
 
 def load_site(
@@ -108,7 +142,7 @@ class _Loader:
         self._schema = schema.load_shipped()
         self._inventory = Inventory(site, vault)
         self._positions = HostPositions(site, self._inventory)
-        self._renderer = AnsibleRenderer()
+        self._renderer = Renderer()
         self._known: dict[str, tuple[dict[str, Any], list[str]]] = {}
         self._told: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._builder = NodeBuilder(site, self._schema, self._inventory, self._positions)

@@ -1,30 +1,29 @@
-"""The nodes of a site from its hosts' variables, whoever read them."""
+"""The nodes of a site from its hosts' variables."""
+
+from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rdmaprov.inventory import host_values, names
-from rdmaprov.inventory.host_values import HostPlaces, Locator
+from rdmaprov.inventory.host_values import Locator
 from rdmaprov.inventory.model import Node
 from rdmaprov.inventory.resolve import ResolveError, Variables
 from rdmaprov.inventory.schema import Schema
 from rdmaprov.problem import Position, Problem
 
+if TYPE_CHECKING:
+    from rdmaprov.inventory.ansible_api import Host, Inventory
+    from rdmaprov.inventory.host_positions import HostPositions
+
 Conflict = tuple[str, str, str]
 
 
-class GroupLayers(Protocol):
-    """The variables of groups."""
-
-    def group_own_variables(self, group: Any) -> Mapping[str, Any]:
-        """Return the variables of one group, not of those that it is in."""
-
-
 def conflicts(
-    layers: GroupLayers, groups: list[Any], known: Collection[str]
+    inventory: Inventory, groups: list[Any], known: Collection[str]
 ) -> tuple[Conflict, ...]:
     """Return (variable, group, other group) where only the alphabet decides which one wins.
 
@@ -33,7 +32,7 @@ def conflicts(
     owners: dict[tuple[int, int, str], tuple[str, Any]] = {}
     found: list[Conflict] = []
     for group in groups:
-        own = layers.group_own_variables(group)
+        own = inventory.group_own_variables(group)
         for name, value in own.items():
             if str(name) not in known:
                 continue
@@ -44,61 +43,49 @@ def conflicts(
     return tuple(found)
 
 
-class Layers(GroupLayers, Protocol):
-    """The hosts of a site and their variables, as written, after groups are merged."""
-
-    def groups_of(self, host: Any) -> list[Any]:
-        """Return the host's groups in the order in which they override each other."""
-
-    def group_variables(self, host: Any) -> Mapping[str, Any]:
-        """Return the host's variables from its groups; hosts of the same groups share them."""
-
-    def host_variables(self, host: Any) -> Mapping[str, Any]:
-        """Return the variables of one host alone."""
-
-
 class NodeBuilder:
     """Makes nodes of hosts."""
 
-    def __init__(self, site: Path, schema: Schema, layers: Layers, places: HostPlaces) -> None:
+    def __init__(
+        self, site: Path, schema: Schema, inventory: Inventory, positions: HostPositions
+    ) -> None:
         self._site = site
         self._schema = schema
-        self._layers = layers
-        self._places = places
+        self._inventory, self._positions = inventory, positions
         self._conflict_cache: dict[tuple[str, ...], tuple[Conflict, ...]] = {}
         self._converter = host_values.Converter(schema.variables, schema.defaults)
 
-    def node(self, host: Any, variables: Variables) -> tuple[Node | None, list[Problem]]:
+    def node(self, host: Host, variables: Variables) -> tuple[Node | None, list[Problem]]:
         """Return a host as a node, and the problems of its variables.
 
         A host that the site calls no node has neither.
         """
         name = str(host.name)
-        of_groups = self._layers.group_variables(host)
-        own = self._layers.host_variables(host)
-        locate = Locator(name, (own, of_groups), self._places)
+        of_groups = self._inventory.group_variables(host)
+        own = self._inventory.host_variables(host)
+        locate = Locator(name, (own, of_groups), self._positions)
         values, problems = self._converter.values(name, variables, locate)
         if values.get("fabric_node") is False:
             return None, []
         rails, wrong = host_values.rails(name, values.get("fabric_rails", []), locate)
         problems += wrong
         problems += _connection_problems(name, variables, locate)
-        groups = tuple(str(group.name) for group in self._layers.groups_of(host))
+        groups = tuple(str(group.name) for group in self._inventory.groups_of(host))
         disputed = self._conflicts(groups, host)
         return Node(name, groups, values, rails, locate.written, disputed, locate), problems
 
-    def _conflicts(self, groups: tuple[str, ...], host: Any) -> tuple[Conflict, ...]:
+    def _conflicts(self, groups: tuple[str, ...], host: Host) -> tuple[Conflict, ...]:
         """Return the conflicts of a set of groups, computed once for all hosts in it."""
         if groups not in self._conflict_cache:
             self._conflict_cache[groups] = conflicts(
-                self._layers, self._layers.groups_of(host), self._schema.variables
+                self._inventory, self._inventory.groups_of(host), self._schema.variables
             )
-        own = self._layers.host_variables(host) if self._conflict_cache[groups] else {}
+        own = self._inventory.host_variables(host) if self._conflict_cache[groups] else {}
         return tuple(one for one in self._conflict_cache[groups] if one[0] not in own)
 
-    def magic(self, host: Any) -> Mapping[str, Any]:
+    def magic(self, host: Host) -> Mapping[str, Any]:
         """Return what Ansible itself adds to a host's variables."""
-        groups = [str(group.name) for group in self._layers.groups_of(host)]
+        groups = [str(group.name) for group in self._inventory.groups_of(host)]
         return {
             "inventory_hostname": str(host.name),
             "inventory_hostname_short": str(host.name).split(".", maxsplit=1)[0],
@@ -121,11 +108,11 @@ def _connection_problems(host: str, variables: Variables, locate: Locator) -> It
             yield names.unsafe_name(name, value, locate(name), host)
 
 
-def unsafe_host_names(hosts: Collection[str], places: HostPlaces) -> Iterator[Problem]:
+def unsafe_host_names(hosts: Collection[str], positions: HostPositions) -> Iterator[Problem]:
     """Yield the hosts whose names cannot be given to ssh."""
     for name in hosts:
         if not names.is_safe(str(name)):
-            yield names.unsafe_name("host", str(name), places.host(str(name)), str(name))
+            yield names.unsafe_name("host", str(name), positions.host(str(name)), str(name))
 
 
 def no_hosts(site: Path) -> Problem:

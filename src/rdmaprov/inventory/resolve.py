@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from rdmaprov.inventory.expression import DYNAMIC, Template, parse
+from rdmaprov.inventory.expression import Template, parse
 from rdmaprov.inventory.tags import is_template, position_of
 from rdmaprov.problem import Position
 
-MISSING = "\0missing"
+if TYPE_CHECKING:
+    from rdmaprov.inventory.load import Renderer
+
 # A node with 32 rails has some hundred; YAML's aliases can make billions of a few lines.
 MOST_PARTS = 20_000
 
@@ -22,75 +24,6 @@ class ResolveError(Exception):
         self.message = message
         self.remedy = remedy
         self.rule = rule
-
-
-def vault_words(error: Exception) -> tuple[str, str]:
-    """Return why something stays encrypted, and what to do."""
-    if "no vault secrets found" in str(error):
-        remedy = "pass --vault-password-file FILE, or set ANSIBLE_VAULT_PASSWORD_FILE"
-        return "is encrypted, and no vault password is given", remedy
-    return "is encrypted, and the given vault password does not decrypt it", "pass the right one"
-
-
-class AnyEngine(Protocol):
-    """Renders one template."""
-
-    def render(self, template: str, variables: Mapping[str, Any]) -> Any:
-        """Return what a template gives; raise an error if it cannot be rendered."""
-
-
-class Renderer:
-    """Renders templates and remembers each result with the values it was made from.
-
-    Attributes:
-        at_run_time: names that only Ansible at run time knows.
-    """
-
-    at_run_time = DYNAMIC
-
-    def __init__(self, engine: AnyEngine) -> None:
-        self._engine = engine
-        self._known: dict[tuple[Any, ...], Any] = {}
-        self._last: dict[str, tuple[dict[str, Any], Any]] = {}
-
-    def render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
-        """Return what a template gives with the values of the variables that it mentions.
-
-        Most have the very values of the host before, as groups and defaults share them.
-        """
-        before, result = self._last.get(text, ({}, None))
-        if not (before and _are_same(before, values)):
-            result = self._render(text, template, values)
-            self._last[text] = (values, result)
-        return result
-
-    def _render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
-        try:
-            return template.render(values)
-        except LookupError:
-            pass
-        key = (text, *(f"{name}={values.get(name, MISSING)!r}" for name in sorted(template.names)))
-        if key not in self._known:
-            self._known[key] = self._engine.render(text, values)
-        return self._known[key]
-
-    def render_freely(self, text: str, variables: Mapping[str, Any]) -> Any:
-        """Return what a template gives that can read any variable."""
-        return self._engine.render(text, variables)
-
-    def is_encrypted(self, _raw: object) -> bool:
-        """Return whether a value is vaulted."""
-        return False
-
-    def explain(self, raw: object, error: Exception) -> ResolveError:
-        """Return why a value cannot be rendered or decrypted."""
-        message = f"its template fails: {error}"
-        return ResolveError(position_of(raw), message, "correct the template", "template")
-
-
-def _are_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two hosts have the same objects; equal ones may be tagged otherwise."""
-    return one.keys() == other.keys() and all(one[name] is other[name] for name in one)
 
 
 class Variables:
@@ -107,7 +40,7 @@ class Variables:
         self,
         raw: Mapping[str, Any],
         magic: Mapping[str, Any],
-        renderer: Renderer,
+        renderer: "Renderer",
         *,
         certain: bool = False,
     ) -> None:

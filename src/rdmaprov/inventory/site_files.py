@@ -17,7 +17,6 @@ from rdmaprov.inventory.ansible_api import (
     error_position,
     error_text,
 )
-from rdmaprov.inventory.resolve import vault_words
 from rdmaprov.problem import Position, Problem
 
 MOST = 100
@@ -149,6 +148,14 @@ def _range_problems(path: Path) -> Iterator[Problem]:
             if len(last) > _MOST_DIGITS or int(last) - int(first or b"0") > MOST_HOSTS:
                 message = f"the range {first.decode()}:{last.decode()} has too many hosts"
                 yield file_problem(path, number, message, f"write at most {MOST_HOSTS} hosts")
+
+
+def vault_words(error: Exception) -> tuple[str, str]:
+    """Return why something stays encrypted, and what to do."""
+    if "no vault secrets found" in str(error):
+        remedy = "pass --vault-password-file FILE, or set ANSIBLE_VAULT_PASSWORD_FILE"
+        return "is encrypted, and no vault password is given", remedy
+    return "is encrypted, and the given vault password does not decrypt it", "pass the right one"
 
 
 def _problems(path: Path, inventory: Inventory, *, empty_is_wrong: bool) -> Iterator[Problem]:
