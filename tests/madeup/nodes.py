@@ -61,7 +61,7 @@ class MadeUpNodes:
     def _answer_paths(self, _node: int, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return that there is no perftest."""
         port = {"layer": "InfiniBand", "rate": "", "gid": -1, "path": [], "numa": -1}
-        none = {"there": False, "version": "", "help": []}
+        none = {"there": False, "help": []}
         return {
             "programs": dict.fromkeys(asked["programs"], none),
             "peermem": True,

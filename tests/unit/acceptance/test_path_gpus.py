@@ -94,11 +94,7 @@ def test_only_ends_with_a_near_gpu_are_tested():
 
 def test_the_way_to_gpu_memory_is_what_perftest_can_do():
     cuda = frozenset({"--use_cuda", "--use_cuda_dmabuf"})
-    options = (
-        Abilities("6", cuda, uses_dmabuf=True),
-        Abilities("6", cuda),
-        Abilities("6", frozenset()),
-    )
+    options = (Abilities(cuda, uses_dmabuf=True), Abilities(cuda), Abilities())
     surveys = [NodeSurvey("a", {"ib_write_bw": each}) for each in options]
     assert [gpu_way({"n": each}) for each in surveys] == ["dma-buf", "peer memory", ""]
     assert gpu_way(dict(zip("abc", surveys, strict=True))) == "dma-buf and peer memory"

@@ -89,7 +89,7 @@ def test_numa_nodes_have_memory_and_processors(read):
 
 
 def test_a_program_that_is_not_there_is_not_asked(read):
-    assert read()["programs"] == {"no-such-program": {"there": False, "version": "", "help": []}}
+    assert read()["programs"] == {"no-such-program": {"there": False, "help": []}}
 
 
 RISER = ["32.0 GT/s PCIe", "8", "32.0 GT/s PCIe", "8"]

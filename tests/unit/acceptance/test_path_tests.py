@@ -22,7 +22,7 @@ pytestmark = pytest.mark.waits
 
 DEVICES = ("good", "good.5", "good.24", *perftest_standin.BAD, "child")
 RAIL = {device: rail for rail, device in enumerate(DEVICES)}
-ABLE = {name: Abilities("6.06") for name in ("ib_write_bw", "ib_write_lat")}
+ABLE = {name: Abilities() for name in ("ib_write_bw", "ib_write_lat")}
 SETTINGS = Settings(duration_s=1)
 
 

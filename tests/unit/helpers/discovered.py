@@ -72,5 +72,5 @@ def survey(nic_link=FULL, gpu_link=FULL, configs=None, software=False) -> NodeSu
         for n in range(2)
     ]
     said = {"numa": [0, 1], "rails": rails, "gpus": gpus, "configs": configs or {}}
-    able = {"ib_write_bw": Abilities("6.06")}
+    able = {"ib_write_bw": Abilities()}
     return NodeSurvey("10.0.0.1", able, {n: RdmaPort(f"mlx5_{n}") for n in range(2)}, said)

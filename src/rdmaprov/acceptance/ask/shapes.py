@@ -151,7 +151,7 @@ _VERBS_RAIL = fields(
     }
 )
 _VERBS_GPU = fields({"index": integer(0, 999), "path": _HOPS, "numa": _NUMA})
-_PERFTEST = fields({"there": boolean, "version": message, "help": list_of(message, 400)})
+_PERFTEST = fields({"there": boolean, "help": list_of(message, 400)})
 # What a perftest said is kept to its first and last bytes, 4,096 together.
 _PERFTEST_END = fields(
     {

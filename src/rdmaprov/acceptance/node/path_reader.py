@@ -12,42 +12,26 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 from rdmaprov.node.devices import PCI, hops, names, pci_path, read
-from rdmaprov.node.gpus import ask_driver
+from rdmaprov.node.gpus import ask_driver, run_command
 
 INFINIBAND = "/sys/class/infiniband"
 # What a GPU of AMD is in sysfs: a display controller or an accelerator (pci.ids, classes).
 AMD, DISPLAYS = "0x1002", ("0x0300", "0x0302", "0x0380", "0x1200")
-MOST_HELP, MOST_LINES = 32768, 400
+MOST_LINES = 400
 MOST_GPUS = 64
 PCI_WORD = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])$")
 CONFIG_BYTES = 4096
 
 
-def said_by(*words):
-    """Return what a program prints, whatever its exit status: perftest's is 1 with a version."""
-    try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=20,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout[:MOST_HELP].decode("ascii", "replace")
-
-
 def perftest(program):
-    """Return whether a program is there, its version and its help."""
+    """Return whether a program is there, and its help."""
     if not shutil.which(program):
-        return {"there": False, "version": "", "help": []}
-    lines = [line[:200] for line in said_by(program, "--help").splitlines()[:MOST_LINES]]
-    return {"there": True, "version": said_by(program, "--version")[:64].strip(), "help": lines}
+        return {"there": False, "help": []}
+    lines = run_command([program, "--help"])[0].splitlines()[:MOST_LINES]
+    return {"there": True, "help": [line[:200] for line in lines]}
 
 
 def gid_of(device, address):

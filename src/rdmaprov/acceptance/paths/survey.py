@@ -95,9 +95,7 @@ def _request(node: Node, facts: Document) -> Document:
 
 def _survey(said: Document, address: str, node: Node) -> NodeSurvey:
     abilities = {
-        name: read_abilities(
-            each["version"], "\n".join(each["help"]), uses_dmabuf=not said["peermem"]
-        )
+        name: read_abilities("\n".join(each["help"]), uses_dmabuf=not said["peermem"])
         for name, each in said["programs"].items()
         if each["there"]
     }

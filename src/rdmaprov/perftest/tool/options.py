@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from rdmaprov.perftest.model import HOST_MEMORY, PathTest
 
 _OPTION = re.compile(r"(?m)^\s+(?:-\w, )?(--[\w-]+)")
-_VERSION = re.compile(r"Version:? *([0-9][0-9.+-]{0,30})")
 _PROGRAMS = {"bandwidth": "ib_write_bw", "latency": "ib_write_lat"}
 PROGRAMS = tuple(_PROGRAMS.values())
 # Latency is that of a small message; perftest's own default.
@@ -22,13 +21,11 @@ class Abilities:
     """What a node's perftest can do, by its own words.
 
     Args:
-        version: as it prints it, such as 6.06; empty if it does not.
         options: the long options that its help lists.
         uses_dmabuf: whether GPU memory goes by dma-buf where perftest can, as nvidia_peermem, the
             other way, is not loaded.
     """
 
-    version: str = ""
     options: frozenset[str] = frozenset()
     uses_dmabuf: bool = False
 
@@ -50,11 +47,9 @@ class Abilities:
         return "", ""
 
 
-def read_abilities(version: str, help_text: str, *, uses_dmabuf: bool = False) -> Abilities:
+def read_abilities(help_text: str, *, uses_dmabuf: bool = False) -> Abilities:
     """Return what a perftest can do."""
-    found = _VERSION.search(version)
-    options = frozenset(_OPTION.findall(help_text))
-    return Abilities(found[1] if found else "", options, uses_dmabuf)
+    return Abilities(frozenset(_OPTION.findall(help_text)), uses_dmabuf)
 
 
 @dataclass(frozen=True)
