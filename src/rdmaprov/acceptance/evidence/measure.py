@@ -160,31 +160,16 @@ def times_by_rank(ran: JobRun, plane: str, size: int) -> dict[int, Mapping[str, 
     }
 
 
-@dataclass(frozen=True)
-class SoakPoint:
-    """One interval of a group's soak.
-
-    Args:
-        median_us: the median time of an iteration, of the slowest node.
-        max_us: the longest one.
-    """
-
-    task: int
-    group: int
-    interval: int
-    median_us: float
-    max_us: float
-
-
-def soak(ran: JobRun) -> list[SoakPoint]:
-    """Return the intervals of all soaks, in order."""
-    said: dict[tuple[int, int, int], list[RankEvent]] = defaultdict(list)
+def soak_times(ran: JobRun) -> Mapping[int, list[float]]:
+    """Return by task the median time of each interval, of the slowest node, in microseconds."""
+    slowest: dict[tuple[int, int], float] = {}
     for event in ran.events_of("soak"):
-        said[event["task"], event["group"], event["interval"]].append(event)
-    return [
-        SoakPoint(*at, max(e["median_us"] for e in own), max(e["max_us"] for e in own))
-        for at, own in sorted(said.items())
-    ]
+        at = event["task"], event["interval"]
+        slowest[at] = max(event["median_us"], slowest.get(at, 0.0))
+    found: dict[int, list[float]] = defaultdict(list)
+    for task, interval in sorted(slowest):
+        found[task].append(slowest[task, interval])
+    return found
 
 
 def slow_in_collectives(ran: JobRun) -> dict[int, float]:

@@ -43,11 +43,10 @@ def run_soak(site: GateSite, runner: JobRunner, seconds: float) -> StageReport:
     report.findings += blame.findings(ran, rail_map.site_map(site.nodes, site.facts))
     report.findings += wrong_sums.findings(ran)
     report.findings += over_time.soak_findings(site, ran)
-    points = measure.soak(ran)
+    times = measure.soak_times(ran)
     for task, plane in zip(tasks, job.planes, strict=True):
-        times = [point.median_us for point in points if point.task == task.number]
-        report.findings += slow_levels(times, plane.rail)
-    count = len(points)
+        report.findings += slow_levels(times.get(task.number, ()), plane.rail)
+    count = sum(map(len, times.values()))
     report.said = f"{quantity(job.world, 'rank')} for {duration(seconds)}: "
     report.said += f"{quantity(count, 'interval')}, {quantity(len(report.findings), 'finding')}"
     if ran.good and not count:
