@@ -387,7 +387,7 @@ def ours(fabric: Fabric) -> list[Accused]:
         return dict(zip(pairs, fabric.measure_pairs(both[:, 0], both[:, 1]).tolist(), strict=True))
 
     leaf_of = {name: f"leaf{fabric.leaf[node]}" for name, node in number.items()}
-    parts = locate(FleetSearch(names, measure, leaf_of)).faulty_parts
+    parts = locate(FleetSearch(names, measure, leaf_of))
     return [
         Accused("fabric" if p.kind == "fleet" else p.kind, frozenset(number[n] for n in p.nodes))
         for p in parts

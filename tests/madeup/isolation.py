@@ -8,7 +8,7 @@ from functools import partial
 
 from rdmaprov.isolation.locate import FleetSearch, locate
 from rdmaprov.isolation.meetings import Pair, pair_key
-from rdmaprov.isolation.model import FaultyPart, IsolationResult
+from rdmaprov.isolation.model import FaultyPart
 
 
 @dataclass
@@ -88,10 +88,12 @@ def leaves(count: int, size: int) -> dict[str, str]:
     return {f"n{index}": f"leaf{index // size}" for index in range(count)}
 
 
-def solve(count: int, world: World, *, known: bool = True, rounds: int = 2) -> IsolationResult:
-    """Return what is found in a world; `known` is whether the site states its leaves."""
+def solve(count: int, world: World, *, known: bool = True, rounds: int = 2) -> FleetSearch:
+    """Return the search in a world at its end; `known` is whether the site states its leaves."""
     leaf_of = world.leaf_of if known else {}
-    return locate(FleetSearch(names(count), world.measure, leaf_of, rounds=rounds))
+    search = FleetSearch(names(count), world.measure, leaf_of, rounds=rounds)
+    locate(search)
+    return search
 
 
 def fault(kind: str, count: int, size: int, seed: int) -> tuple[World, set[tuple[str, ...]]]:
@@ -151,10 +153,10 @@ def rates(kind: str, count: int, size: int, trials: int) -> Rates:
     for seed in range(trials):
         world, right = fault(kind, count, size, seed)
         done = solve(count, world)
-        said = {subject(part) for part in done.faulty_parts}
+        said = {subject(part) for part in done.parts}
         right = {tuple(sorted(it)) for it in right}
-        true = {subject(part) for part in done.faulty_parts if world.is_slow(part)}
+        true = {subject(part) for part in done.parts if world.is_slow(part)}
         found += right <= said or bool(right and true)
         false += bool(said - right - true)
-        rounds += done.rounds
+        rounds += done.tests
     return Rates(found / trials, false / trials, rounds / trials)

@@ -30,7 +30,6 @@ class GpuTopology:
         nics: names of NICs, as the RDMA device where the legend has it.
     """
 
-    file: str
     links: Mapping[tuple[str, str], str]
     gpus: tuple[str, ...]
     nics: Mapping[str, str]
@@ -90,7 +89,7 @@ def _topology(given: GivenText) -> GpuTopology:
     listed = [name for name in names if (name, name) in links]
     gpus = tuple(name for name in listed if _GPU.fullmatch(name))
     nics = {name: legend.get(name, name) for name in names if not _GPU.fullmatch(name)}
-    return GpuTopology(given.name, links, gpus, nics)
+    return GpuTopology(links, gpus, nics)
 
 
 def _pairs(found: GpuTopology) -> list[tuple[str, str, str]]:

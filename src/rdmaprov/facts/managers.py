@@ -10,7 +10,7 @@ from rdmaprov.facts.text import END, Files, output, whole
 # Of the units of opensm's packages.
 PACKAGED = ("opensm.service", "opensmd.service")
 _SMINFO = re.compile(
-    r"sm lid \d{1,5} sm guid (0x[0-9a-f]{1,16}), activity count \d+ priority (\d{1,2}) "
+    r"sm lid \d{1,5} sm guid 0x[0-9a-f]{1,16}, activity count \d+ priority (\d{1,2}) "
     r"state \d SMINFO_([A-Z]+)"
 )
 _ENGINE = re.compile(r"(\S+) tables configured on all switches")
@@ -21,7 +21,6 @@ _MARK = "RDMAPROV_CONFIGURATION"
 class ManagerState:
     """What a subnet manager answers; `state`: MASTER, STANDBY, DISCOVERING or NOTACTIVE."""
 
-    guid: str
     priority: int
     state: str
 
@@ -74,7 +73,7 @@ def state(host: Host, device: str) -> ManagerState | None:
     said = whole(result.stdout, "sminfo")
     found = _SMINFO.search(said)
     if found is not None:
-        return ManagerState(found[1], int(found[2]), found[3])
+        return ManagerState(int(found[1]), found[2])
     if re.search(r"failed: query|bad status|Invalid SM lid|timed out", said):
         return None
     raise CouldNotTell(f"sminfo -C {device}: {said.strip()[:160] or 'it printed nothing'}")

@@ -98,11 +98,6 @@ class Module:
     disk_source: str
     path: str
 
-    @property
-    def is_vendors(self) -> bool:
-        """Return whether the file on disk is not the kernel's own: depmod prefers these places."""
-        return bool(re.search(r"/(updates|extra|weak-updates)/", self.path))
-
 
 @dataclass(frozen=True)
 class Package:

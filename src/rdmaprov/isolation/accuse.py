@@ -218,7 +218,6 @@ class FleetSearch:
     share: float = BAD_SHARE
     rounds: int = 2
     parts: list[FaultyPart] = field(default_factory=list)
-    unsure: list[str] = field(default_factory=list)
     tests: int = 0
 
     @property

@@ -20,7 +20,7 @@ from rdmaprov.isolation.accuse import (
     hangs,
 )
 from rdmaprov.isolation.meetings import Meetings, Pair, round_robin
-from rdmaprov.isolation.model import FaultyPart, IsolationResult
+from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.isolation.witnesses import Measure, WitnessSearch
 
 __all__ = ["FleetSearch", "locate"]
@@ -28,12 +28,12 @@ __all__ = ["FleetSearch", "locate"]
 _ALL_PAIRS, _ALL_LEAVES = 16, 8
 
 
-def locate(fleet: FleetSearch) -> IsolationResult:
+def locate(fleet: FleetSearch) -> list[FaultyPart]:
     """Return what is at fault in a fleet; see the module."""
     inside = _search_inside(fleet)
     if len(fleet.leaves) > 1:
         _search_across(fleet, inside)
-    return IsolationResult(tuple(fleet.parts), tuple(fleet.unsure), fleet.tests)
+    return fleet.parts
 
 
 def _search_inside(fleet: FleetSearch) -> Meetings:

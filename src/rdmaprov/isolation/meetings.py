@@ -97,10 +97,6 @@ class Meetings:
         """Return what each pair reached at best, GB/s."""
         return [max(samples) for samples in self._samples.values()]
 
-    def best_gb_s(self, one: str, other: str) -> float:
-        """Return what two reached at best, in GB/s."""
-        return max(self._samples[pair_key(one, other)])
-
     def _count(self, key: Pair) -> tuple[int, int]:
         samples = self._samples[key]
         return sum(rate < self.least_gb_s or rate <= 0 for rate in samples), len(samples)

@@ -27,12 +27,3 @@ class FaultyPart:
     hang: bool = False
     comes_and_goes: bool = False
     remedy: str = ""
-
-
-@dataclass(frozen=True)
-class IsolationResult:
-    """What an isolation found; `unsure`: nodes that are not cleared: no test with them passed."""
-
-    faulty_parts: tuple[FaultyPart, ...]
-    unsure: tuple[str, ...]
-    rounds: int

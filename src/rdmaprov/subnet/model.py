@@ -93,7 +93,6 @@ class PortState:
     lane_gbps: float = 0.0
     could_be: tuple[str, ...] = ()
     peer: str = ""
-    peer_port: int | None = None
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ _STATE = re.compile(
     r"==\(\s*(?:([0-9]{1,20})X\s+([\d.]+) Gbps(?:\s*\(\w+\))?)?\s*(\w+)/\s*([\w ]+?)\s*\)==>"
 )
 _PEER = re.compile(
-    r"==>\s+(?:0x[0-9a-fA-F]+\s+)?(?:[0-9]{1,20}\s+([0-9]{1,20}))?"
+    r"==>\s+(?:0x[0-9a-fA-F]+\s+)?(?:[0-9]{1,20}\s+[0-9]{1,20})?"
     r'\[.*?\]\s+"(.*)"\s+\((.*)\)\s*$'
 )
 _COULD = re.compile(r"Could be ([\d.]+X|[\d.]+ Gbps(?: \(\w+\))?)")
@@ -166,7 +166,6 @@ def _port(line: str, guid: int, name: str) -> PortState | None:
         state[4],
         int(state[1] or 0),
         float(state[2] or 0),
-        tuple(_COULD.findall(peer[3])),
-        peer[2],
-        int(peer[1]) if peer[1] else None,
+        tuple(_COULD.findall(peer[2])),
+        peer[1],
     )

@@ -25,10 +25,6 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
     indents: tuple[int, ...]
 
-    def column(self, name: str) -> int | None:
-        """Return the place of a column."""
-        return self.columns.index(name) if name in self.columns else None
-
     def records(self) -> Iterator[dict[str, str]]:
         """Yield each row by the heads of the columns."""
         for row in self.rows:

@@ -169,10 +169,10 @@ class Collector:
                 await self._talk(account)
                 continue  # it has said a lot, and is asked on over a new connection
             except NodeError as error:
-                account.lose(error)
+                account.lost = error
             except OddAnswer as error:
                 hint = "Check what python3 is there, and its shell"
-                account.lose(NoAnswer(f"{name}: {error}", hint))
+                account.lost = NoAnswer(f"{name}: {error}", hint)
             self._hear(name)
             wait_s = AGAIN_S if account.answers > before else min(2 * wait_s, MOST_AGAIN_S)
             await asyncio.sleep(wait_s)
@@ -205,8 +205,9 @@ class Collector:
         given = json.dumps({"seconds": self.seconds, **ASKED}).encode()
         account = self._accounts[name]
         try:
-            said = await self._ask(account, self._links[name], Command("log", LOG_S, given))
-            account.take_log(parse_answer(said, ANSWER))
+            out = await self._ask(account, self._links[name], Command("log", LOG_S, given))
+            said = parse_answer(out, ANSWER)
+            account.log, account.log_lacks = said["log"], said["lacks"]
         except (NodeError, OddAnswer) as error:
             account.log_lacks = str(error)
 

@@ -24,7 +24,6 @@ _COLUMNS = {
     "ethtool.tx_pause_storm_error_events": (Column.STORMS, 1),
     "ethtool.outbound_pci_stalled_rd_events": (Column.STALLS, 1),
     "ethtool.outbound_pci_stalled_wr_events": (Column.STALLS, 1),
-    "port.port_xmit_wait": (Column.WAITS, 1),
     "carrier_changes": (Column.CHANGES, 1),
     "down": (Column.DOWN, 1),
 }

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rdmaprov.boundary import Document, OddAnswer
+from rdmaprov.boundary import OddAnswer
 from rdmaprov.inventory import Node
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.rail_counters import link_errors
@@ -148,6 +148,8 @@ class NodeAccount:
             now_s: since the watch began.
         """
         is_again = bool(self.answers)
+        self.keys = names.keys
+        self._columns = [(key[0], column_of(key[1])) for key in names.keys]
         if is_again and names.boot and names.boot != self._boot:
             self.reboots.append(now_s)
         elif is_again:
@@ -156,25 +158,17 @@ class NodeAccount:
             self.gaps.append((self.heard_s, now_s))
         self.lost, self._boot, self.devices = None, names.boot, names.devices
         self.unfit = names.unfit
-        self.keys = names.keys
         self.gone = frozenset(self.totals) - frozenset(names.keys)
         self.levels.update(zip(names.keys, names.counts, strict=True))
         for key in names.keys:
             self.totals.setdefault(key, 0)
-        self._columns = [(key[0], column_of(key[1])) for key in names.keys]
         self.missing = missing_counters(self.node, self.totals)
         self.may_stop = tuple(key for key in names.keys if key[1] in STOPS_AT)
         self._at_s, self.heard_s, self._cpu_at_s = names.at_s, now_s, names.cpu_s
         self.answers += 1
 
-    def take_log(self, said: Document) -> None:
-        """Take in what the kernel logged."""
-        self.log, self.log_lacks = said["log"], said["lacks"]
-
     def _bridge(self, names: CounterNames, now_s: float) -> None:
         """Count what happened while nobody asked, as one long answer."""
-        self.keys = names.keys
-        self._columns = [(key[0], column_of(key[1])) for key in names.keys]
         at, by = [], []
         for place, (key, new) in enumerate(zip(names.keys, names.counts, strict=True)):
             old = self.levels.get(key)
@@ -242,10 +236,6 @@ class NodeAccount:
             self.resets.append(now_s)
         self.reset_rails.add(key[0])
         return 0
-
-    def lose(self, why: NodeError) -> None:
-        """Note that it does not answer."""
-        self.lost = why
 
     def total(self, rail: int, name: str) -> int:
         """Return how much a counter grew, 0 if there is none."""

@@ -29,7 +29,6 @@ class Column(IntEnum):
     STALLS = 8
     DOWN = 9
     CHANGES = 10
-    WAITS = 11  # ticks in which InfiniBand had data and no credits
 
 
 _SLACK_S = 0.5  # answers come a little early or late

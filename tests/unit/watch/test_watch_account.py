@@ -75,7 +75,7 @@ def test_node_that_boots_anew_is_told(watching, account):
 
 def test_gap_without_a_reboot_loses_no_count(watching, account):
     watching.watch.silent.add(0)
-    account.lose(NodeUnreachable("gpu001: the connection ended", "Look."))
+    account.lost = NodeUnreachable("gpu001: the connection ended", "Look.")
     (text,) = unknown(watching)
     assert "gpu001: unreachable: no answer since" in text
     before = account.totals[DISCARDS]

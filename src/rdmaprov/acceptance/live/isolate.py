@@ -32,7 +32,7 @@ def compare_pairs(live: LiveRanks, site: GateSite, rounds: int) -> list[FaultyPa
     leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in site.nodes}
     placed = find_misplaced(live, leaf_of)
     apart = {name for part in placed for name in part.nodes}
-    by_plane: dict[str, tuple[FaultyPart, ...]] = {}
+    by_plane: dict[str, list[FaultyPart]] = {}
     for plane in live.planes():
         names = [n.name for n in site.nodes if n.name not in live.lost and n.name not in apart]
 
@@ -40,10 +40,9 @@ def compare_pairs(live: LiveRanks, site: GateSite, rounds: int) -> list[FaultyPa
             reached = live.measure(pairs, plane)
             return {pair: reached[pair] for pair in pairs if pair in reached}
 
-        fleet = FleetSearch(names, test, leaf_of, share, rounds)
-        by_plane[plane] = locate(fleet).faulty_parts
+        by_plane[plane] = locate(FleetSearch(names, test, leaf_of, share, rounds))
     if site.backend == "nccl":
-        return placed + name_rails(live, site, next(iter(by_plane.values()), ()))
+        return placed + name_rails(live, site, next(iter(by_plane.values()), []))
     return placed + merge_planes(by_plane)
 
 
