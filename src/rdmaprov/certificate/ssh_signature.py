@@ -10,6 +10,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
@@ -117,19 +118,13 @@ def is_by(data: bytes, signature: bytes, namespace: str, keys: Sequence[str]) ->
         return _ask(words, data).returncode == 0
 
 
-class _file:  # noqa: N801 - a context, as open() is
-    """A file with content that ssh-keygen reads; it ends with the context."""
-
-    def __init__(self, content: bytes) -> None:
-        self._file = tempfile.NamedTemporaryFile(prefix="rdmaprov-")  # noqa: SIM115 - __exit__
-        self._file.write(content)
-        self._file.flush()
-
-    def __enter__(self) -> str:
-        return self._file.name
-
-    def __exit__(self, *_error: object) -> None:
-        self._file.close()
+@contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """Provide the path of a file with content that ssh-keygen reads."""
+    with tempfile.NamedTemporaryFile(prefix="rdmaprov-") as file:
+        file.write(content)
+        file.flush()
+        yield file.name
 
 
 def _ask(words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:

@@ -17,8 +17,6 @@ from rdmaprov.certificate.ssh_signature import NotSigned
 from rdmaprov.certificate.statement import OPERATOR, digest, equal_objections, parse_time
 from rdmaprov.finding.finding import Finding
 
-_CHUNK = 1 << 20
-
 
 @dataclass(frozen=True)
 class Verification:
@@ -139,8 +137,5 @@ def _log(said: Mapping[str, Any], path: Path) -> Iterator[Finding]:
 
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
-    made = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            made.update(chunk)
-    return made.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

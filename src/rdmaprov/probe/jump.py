@@ -1,6 +1,7 @@
 """ssh's own view of a way to a node: its settings, and the jump host in them."""
 
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import PurePath
 
@@ -24,6 +25,14 @@ def settings(target: Target) -> dict[str, str]:
         name, _, value = line.partition(" ")
         found.setdefault(name, value)
     return found
+
+
+def known_name(target: Target, found: Mapping[str, str]) -> str:
+    """Return the name under which ssh keeps a node's host key, by ssh's settings for it."""
+    if alias := found.get("hostkeyalias"):
+        return alias
+    host, port = found.get("hostname", target.address).lower(), found.get("port", "22")
+    return host if port == "22" else f"[{host}]:{port}"
 
 
 @lru_cache(4096)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UnreachableError
-from rdmaprov.probe.jump import settings
+from rdmaprov.probe.jump import known_name, settings
 from rdmaprov.probe.patience import in_words
 from rdmaprov.probe.reasons import reason
 from rdmaprov.probe.target import Target
@@ -87,7 +87,7 @@ def learn(target: Target, key: HostKey) -> Path:
     Raises:
         HostKeyError: the node shows another key now, or ssh still does not verify it.
     """
-    files, name = _files(target), _known_name(target)
+    files, name = _files(target), known_name(target, settings(target))
     with tempfile.TemporaryDirectory(prefix="rdmaprov-") as place:
         fresh = Path(place, "known_hosts")
         _ssh(
@@ -124,7 +124,7 @@ def _shown(target: Target, said: str, *, is_known: bool) -> HostKey:
 
 
 def _old(target: Target) -> list[str]:
-    name = _known_name(target)
+    name = known_name(target, settings(target))
     there = [file for file in _files(target) if file.is_file()]
     return [
         each for file in there for each in _fingerprints(_keygen("-l", "-F", name, "-f", str(file)))
@@ -143,15 +143,6 @@ def _files(target: Target) -> list[Path]:
         message = f"{target.name}: ssh is set to keep no known host keys (UserKnownHostsFile)"
         raise HostKeyError(message, "Name a file there")
     return files
-
-
-def _known_name(target: Target) -> str:
-    """Return the name under which ssh keeps a node's key."""
-    found = settings(target)
-    if alias := found.get("hostkeyalias"):
-        return alias
-    host, port = found.get("hostname", target.address).lower(), found.get("port", "22")
-    return host if port == "22" else f"[{host}]:{port}"
 
 
 def _ssh(target: Target, *options: str) -> str:
