@@ -194,7 +194,8 @@ def test_thousand_nodes_that_fail_alike_are_not_a_thousand_lines(verbosity):
     screen = Screen(Console(file=out), Mask(()), verbosity)
     names = [f"gpu{number:04}" for number in range(1000)]
     change = Change("running", "ens1", "MTU", "1500", "9000")
-    with ApplyProgress(screen, "apply", len(names)) as progress:
+    progress = ApplyProgress(screen, "apply", len(names))
+    with progress.meter:
         for name in names:
             node = NodeResult(name)
             progress.show_event(NodeEvent("started", name, "mtu", ""), node)

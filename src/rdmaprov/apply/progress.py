@@ -2,7 +2,6 @@
 
 import time
 from collections import Counter
-from types import TracebackType
 
 from rich.table import Table
 from rich.text import Text
@@ -28,6 +27,9 @@ class ApplyProgress:
     Each role that changed a node and each failure is one line that stays. On a terminal, the
     nodes at work and a bar move below. The cost of an event does not depend on the number of
     nodes; on a large fleet, repeated lines are left to the summary.
+
+    Attributes:
+        meter: the bar, shown while it is a context.
     """
 
     def __init__(self, screen: Screen, verb: str, total: int) -> None:
@@ -38,18 +40,7 @@ class ApplyProgress:
         self._bad: set[str] = set()
         self._repeats: Counter[tuple[str, ...]] = Counter()
         self._many = total > MANY_NODES and screen.verbosity is not Verbosity.VERBOSE
-        self._meter = screen.meter(verb, total, above=self._rows)
-
-    def __enter__(self) -> "ApplyProgress":
-        """Start to show the bar."""
-        self._meter.start()
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
-    ) -> None:
-        """Remove the bar."""
-        self._meter.stop()
+        self.meter = screen.meter(verb, total, above=self._rows)
 
     def show_event(self, event: NodeEvent, node: NodeResult) -> None:
         """Show an event, given the node's result since then."""
@@ -67,7 +58,7 @@ class ApplyProgress:
             self._bad.add(node.name)
         if node.finished:
             self._done.add(node.name)
-        self._meter.done, self._meter.bad = len(self._done), len(self._bad)
+        self.meter.done, self.meter.bad = len(self._done), len(self._bad)
         line = event_line(event)
         if line is not None and not self._is_for_summary(event):
             self._screen.remark(line)

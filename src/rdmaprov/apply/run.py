@@ -138,7 +138,8 @@ class Run:
             return self.results_so_far(interrupted=False)
         results = self._results(applies=verb != "plan" and not only_shows)
         self._variables["revert_only_shows"] = only_shows
-        with ApplyProgress(self._screen, verb, len(self._nodes)) as progress:
+        progress = ApplyProgress(self._screen, verb, len(self._nodes))
+        with progress.meter:
             try:
                 code = self._run_batches(verb, results, progress)
             except KeyboardInterrupt:
