@@ -16,9 +16,8 @@ from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.connection import Answer
-from rdmaprov.probe.fleet import FleetTargets, open_probe
+from rdmaprov.probe.fleet import FleetTargets, fleet_targets
 from rdmaprov.probe.recorded import RecordingProbe
-from rdmaprov.probe.session import Limits
 from rdmaprov.record.anonymous import Pseudonyms
 from rdmaprov.record.document import new_document, parse_record, to_bytes, variables_of
 from rdmaprov.record.scrub import Scrub
@@ -83,7 +82,7 @@ def _read(site: Path, fleet: Fleet, become_password: str) -> dict[str, Any]:
 
 
 def _ask_suite(site: Path, fleet: Fleet, become_password: str) -> dict[str, Answer | str]:
-    probe = RecordingProbe(open_probe(fleet, Limits(), True, become_password))
+    probe = RecordingProbe(fleet_targets(fleet, become_password))
     suite.read(site, fleet, probe)
     if probe.lost is not None:
         raise probe.lost

@@ -1,88 +1,46 @@
 """What a node answered, kept; and a node that answers from that alone."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.target import Target
 
 
-class AnyProbe(Protocol):
-    """What checks ask: nodes by name, over connections or from a record; see Probe."""
-
-    live: bool
-
-    def run(
-        self, name: str, text: str, fresh: bool = False, limit_s: float | None = None
-    ) -> Answer:
-        """Return a command's answer; raise NodeError if there is none."""
-
-    def begin(self, text: str, limit_s: float | None = None) -> None:
-        """Ask all nodes now for what takes long."""
-
-    def run_all(
-        self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None
-    ) -> dict[str, Answer | NodeError]:
-        """Return what a command of each node gave."""
-
-    def close(self) -> None:
-        """End all connections."""
-
-
-class RecordingProbe:
+class RecordingProbe(Probe):
     """A probe of one node that keeps each command's last answer.
-
-    Args:
-        probe: asks the node.
 
     Attributes:
         answers: by command, its answer, or why the node gave none.
         lost: why the node is unreachable; None if it answered all the time.
-        live: see Probe.
     """
 
-    def __init__(self, probe: AnyProbe) -> None:
+    def __init__(self, targets: Mapping[str, Target | NodeError]) -> None:
+        super().__init__(targets)
         self.answers: dict[str, Answer | str] = {}
         self.lost: NodeUnreachable | None = None
-        self._probe = probe
-
-    @property
-    def live(self) -> bool:
-        """Return whether every command is run anew."""
-        return self._probe.live
-
-    @live.setter
-    def live(self, value: bool) -> None:
-        self._probe.live = value
 
     def run(
         self, name: str, text: str, fresh: bool = False, limit_s: float | None = None
     ) -> Answer:
         """Return and keep a command's answer; see Probe.run."""
         try:
-            answer = self._probe.run(name, text, fresh, limit_s)
+            answer = super().run(name, text, fresh, limit_s)
         except NodeError as error:
             self._keep(name, text, error)
             raise
         self._keep(name, text, answer)
         return answer
 
-    def begin(self, text: str, limit_s: float | None = None) -> None:
-        """Begin a command; see Probe.begin."""
-        self._probe.begin(text, limit_s)
-
     def run_all(
         self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None
     ) -> dict[str, Answer | NodeError]:
         """Return and keep what a command of each node gave; see Probe.run_all."""
-        found = self._probe.run_all(commands, count)
+        found = super().run_all(commands, count)
         for name, one in found.items():
             self._keep(name, commands[name].text, one)
         return found
-
-    def close(self) -> None:
-        """End the connection."""
-        self._probe.close()
 
     def _keep(self, name: str, text: str, found: Answer | NodeError) -> None:
         if isinstance(found, NodeUnreachable):
@@ -143,3 +101,7 @@ class RecordedProbe:
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
+
+
+AnyProbe = Probe | RecordedProbe
+"""What checks ask: nodes by name, over connections or from a record."""

@@ -14,6 +14,7 @@ from rdmaprov.boundary import OddAnswer
 from rdmaprov.drift.record import survey_readings
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
+from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.recorded import RecordedProbe, RecordingProbe
 from rdmaprov.record import document as file
 from rdmaprov.record.document import (
@@ -248,9 +249,7 @@ def test_replay_still_imports():
 
 
 class Says:
-    """A probe that has one answer to everything."""
-
-    live = False
+    """What a probe would do that has one answer to everything."""
 
     def __init__(self, said: Answer | NodeError) -> None:
         self.said = said
@@ -263,12 +262,6 @@ class Says:
     def run_all(self, commands: Any, *_: Any) -> Any:
         return dict.fromkeys(commands, self.said)
 
-    def begin(self, text, _limit_s=None):
-        raise AssertionError(f"nobody waits for {text}")
-
-    def close(self) -> None:
-        self.live = True
-
 
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(
@@ -279,8 +272,10 @@ class Says:
         (NodeUnreachable("n1: no route", "Try"), {}, True),
     ],
 )
-def test_what_a_node_says_is_kept_and_passed_on(said, kept, lost, together):
-    probe = RecordingProbe(Says(said))
+def test_what_a_node_says_is_kept_and_passed_on(said, kept, lost, together, monkeypatch):
+    monkeypatch.setattr(Probe, "run", Says(said).run)
+    monkeypatch.setattr(Probe, "run_all", Says(said).run_all)
+    probe = RecordingProbe({})
     if together:
         assert probe.run_all({"n1": Command("x", 5)}) == {"n1": said}
     elif isinstance(said, Answer):
@@ -290,7 +285,6 @@ def test_what_a_node_says_is_kept_and_passed_on(said, kept, lost, together):
             probe.run("n1", "x")
     assert probe.answers == kept
     assert (probe.lost is said) == lost
-    probe.live = True
-    assert probe.live
+    probe.close()
     found = RecordedProbe(probe.answers).run_all({"n1": Command("x", 5)})["n1"]
     assert isinstance(found, Answer) == isinstance(said, Answer)
