@@ -268,7 +268,8 @@ def rdma_of(machine: Machine, netdev: str) -> str:
     for name in devices:
         base = _INFINIBAND + name
         # Soft-RoCE has no device of its own: its network device is its parent.
-        if netdev in (_name(machine, base + "/parent"), _first_gid_of(machine, base)):
+        first_gid_of = _name(machine, base + "/ports/1/gid_attrs/ndevs/0")
+        if netdev in (_name(machine, base + "/parent"), first_gid_of):
             return name
     for name in devices:
         if netdev in machine.names(_INFINIBAND + name + "/device/net"):
@@ -277,10 +278,6 @@ def rdma_of(machine: Machine, netdev: str) -> str:
         return ""
     found = {rdma_of(machine, each) for each in below(machine, netdev)} - {""}
     return found.pop() if len(found) == 1 else ""
-
-
-def _first_gid_of(machine: Machine, base: str) -> str:
-    return _name(machine, base + "/ports/1/gid_attrs/ndevs/0")
 
 
 def _name(machine: Machine, path: str) -> str:

@@ -56,9 +56,9 @@ def _leave_registers(plan: Plan, before: int) -> bool:
 
     Returns whether redirects are among them.
     """
-    left = [
-        step.change for step in plan.steps[before:] if step.change and _is_register(step.change)
-    ]
+    steps = plan.steps[before:]
+    registers = (_READ_REQUEST, _REDIRECT)
+    left = [each.change for each in steps if each.change and each.change.setting in registers]
     plan.steps = [step for step in plan.steps if step.change not in left]
     if not left:
         return False
@@ -70,10 +70,6 @@ def _leave_registers(plan: Plan, before: int) -> bool:
         f"{', '.join(lines)}. Set them in the machine's firmware setup{remedy if redirects else ''}"
     )
     return bool(redirects)
-
-
-def _is_register(change: Change) -> bool:
-    return change.setting in (_READ_REQUEST, _REDIRECT)
 
 
 def _numa_balancing(plan: Plan, wanted: str) -> None:

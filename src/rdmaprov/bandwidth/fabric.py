@@ -176,15 +176,13 @@ def check_fabric(fabric: Fabric) -> Fabric:
             f"Pass it in GB/s, above 0 and up to {_MAX_INTRA_NODE_GB_S}.",
         )
     if fabric.domains < 2 and inside is None:
-        what = "its GPUs" if fabric.nodes == 1 else "they"
+        who, what = "one node", "its GPUs"
+        if fabric.nodes > 1:
+            who, what = f"{fabric.nodes} nodes of one NVLink domain", "they"
         raise FabricError(
-            f"an all-reduce of {_count_nodes(fabric.nodes)} uses no rail: {what} share NVLink or "
+            f"an all-reduce of {who} uses no rail: {what} share NVLink or "
             "PCIe, whose bandwidth is not known",
             "Pass --intra-node with the bus bandwidth of one node alone, or --nvlink-nodes 1 for "
             "the rails (NCCL_MNNVL_ENABLE=0).",
         )
     return fabric
-
-
-def _count_nodes(nodes: int) -> str:
-    return "one node" if nodes == 1 else f"{nodes} nodes of one NVLink domain"

@@ -1,6 +1,7 @@
 """RoCE data is lossless on one priority; CNPs use another; ETS shares sum to 100."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory.model import Node
@@ -31,7 +32,7 @@ def _on(priorities: Sequence[int]) -> str:
     return f"on for {priority_names(priorities)}" if priorities else "off"
 
 
-def _dscp_priority(node: Node, dscp_name: str, priority_name: str) -> Iterator[Violation]:
+def _dscp_priority(dscp_name: str, priority_name: str, node: Node) -> Iterator[Violation]:
     dscp, priority = node.get(dscp_name), node.get(priority_name)
     if not is_roce(node) or dscp is None or priority is None or _is_dscp_shared(node):
         return
@@ -45,14 +46,6 @@ def _dscp_priority(node: Node, dscp_name: str, priority_name: str) -> Iterator[V
         (dscp,),
         (dscp_name, priority_name),
     )
-
-
-def _roce_dscp_priority(node: Node) -> Iterator[Violation]:
-    return _dscp_priority(node, "fabric_roce_dscp", _LOSSLESS)
-
-
-def _cnp_dscp_priority(node: Node) -> Iterator[Violation]:
-    return _dscp_priority(node, "fabric_cnp_dscp", "fabric_cnp_priority")
 
 
 def lossless_priorities(node: Node) -> list[int]:
@@ -200,9 +193,9 @@ def _forced_class(node: Node) -> Iterator[Violation]:
 NOTES = frozenset({"qos.unmarked"})
 RULES = (
     Rule("qos.dscp-lossless", "The DSCP of RoCE data maps to the lossless priority.",
-         _ROCE, _roce_dscp_priority),
+         _ROCE, partial(_dscp_priority, "fabric_roce_dscp", _LOSSLESS)),
     Rule("qos.dscp-cnp", "The DSCP of CNPs maps to the priority of CNPs.",
-         _ROCE, _cnp_dscp_priority),
+         _ROCE, partial(_dscp_priority, "fabric_cnp_dscp", "fabric_cnp_priority")),
     Rule("qos.pfc-one", "PFC is on for the lossless priorities and for no other, or off.",
          _ROCE, _pfc_lossless_only),
     Rule("qos.lossless-also", "Further lossless priorities are neither RoCE data's nor the CNPs'.",

@@ -82,13 +82,10 @@ def error_text(error: BaseException) -> str:
     """Return an error's own sentence on one line, without Ansible's wrapping."""
     text = str(getattr(error, "_original_message", None) or getattr(error, "message", "") or error)
     cause = error.__cause__
-    if isinstance(error, AnsibleError) and cause is not None and _is_generic(text):
+    is_generic = text.strip().rstrip(".") in _GENERIC
+    if isinstance(error, AnsibleError) and cause is not None and is_generic:
         return error_text(cause)
     return " ".join(text.split()).rstrip(".")
-
-
-def _is_generic(text: str) -> bool:
-    return text.strip().rstrip(".") in _GENERIC
 
 
 class NoMatch(Exception):

@@ -176,7 +176,7 @@ class _Loader:
             tuple(nodes),
             tuple(merge_problems(problems)),
             self._secrets,
-            self._node_variables,
+            lambda name: self._variables(self._inventory.hosts[name]),
             self._role_variables,
             tuple(map(str, self._inventory.hosts)),
         )
@@ -234,9 +234,6 @@ class _Loader:
                 [group for group, each in groups.items() if name in each],
             )
         return self._known[name]
-
-    def _node_variables(self, name: str) -> Variables:
-        return self._variables(self._inventory.hosts[name])
 
     def _role_variables(self, name: str, defaults: Mapping[str, Any]) -> Variables:
         host = self._inventory.hosts[name]

@@ -89,7 +89,7 @@ class RunDirectory:
     def write_results(self, results: Mapping[str, Any]) -> str:
         """Write results.json; return its text."""
         text = json.dumps(self._mask.data(results), indent=2, ensure_ascii=False) + "\n"
-        text = visible(text, _json_escape)
+        text = visible(text, lambda each: f"\\u{ord(each):04x}")
         path = self.path / "results.json"
         try:
             write_whole(path, text)
@@ -109,10 +109,6 @@ class RunDirectory:
             raise not_written(self.missed, "run the same command again.")
         if self.missed:
             raise not_written(self.missed, f"run: rdmaprov report {self.path}")
-
-
-def _json_escape(character: str) -> str:
-    return f"\\u{ord(character):04x}"
 
 
 def _make_directory(runs: Path, name: str) -> Path:

@@ -84,7 +84,7 @@ class JUnit:
         )
         if self._path not in self._directory.missed:
             with self._missing():
-                self._cases.write(visible(self._mask.text(case), _character))
+                self._cases.write(visible(self._mask.text(case), lambda each: f"&#x{ord(each):x};"))
 
     def close(self) -> None:
         """Write junit.xml."""
@@ -117,10 +117,6 @@ class JUnit:
 def _element(tag: str, text: str, whole: str) -> str:
     kind = ' type="pytest.skip"' if tag == "skipped" else ""
     return f"<{tag}{kind} message={_attribute(text)}>{escape(bin_xml_escape(whole))}</{tag}>"
-
-
-def _character(character: str) -> str:
-    return f"&#x{ord(character):x};"
 
 
 def _attribute(text: str) -> str:

@@ -47,7 +47,8 @@ def run_host(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageR
     rates: dict[str, float] = {}
     for node, ran in zip(site.nodes, runs, strict=True):
         report.findings += about_node(node.name, ran)
-        if (row := _best_row(ran)) is not None and ran.good:
+        row = measure.largest_row(measure.rows(ran), ran.job.planes[0].name)
+        if row is not None and ran.good:
             rates[node.name] = row.busbw_gb_s
     least = compare.least_rate(rates) if site.backend == "nccl" else 0.0
     report.numbers += [StageNumber(name + ALONE, rate, least) for name, rate in rates.items()]
@@ -80,10 +81,6 @@ def folded(found: Sequence[Finding], nodes: int) -> list[Finding]:
             Finding(first.kind, what, remedy, level="fleet", nodes=names, values=first.values)
         )
     return rest
-
-
-def _best_row(ran: JobRun) -> measure.SweepRow | None:
-    return measure.largest_row(measure.rows(ran), ran.job.planes[0].name)
 
 
 def about_node(name: str, ran: JobRun) -> Iterator[Finding]:
