@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rdmaprov.cli.lab_shared import at_work, complete_shape, node_argument, say
+from rdmaprov.cli.lab_shared import at_work, node_argument, say
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import UnreachableError
 from rdmaprov.lab import model, patience, shapes, site, ssh
@@ -31,8 +30,6 @@ from rdmaprov.resources import data_dir
 
 if TYPE_CHECKING:
     from rdmaprov.lab.cluster import Cluster
-
-FOLLOW_POLL_S = 0.5
 
 
 def _short(path: str) -> str:
@@ -69,7 +66,6 @@ def _short(path: str) -> str:
 @click.option(
     "--shape",
     metavar="NAME[,NAME...]",
-    shell_complete=complete_shape,
     help="Make nodes of another shape, such as bond, or of several in turn.",
 )
 @verbosity_options
@@ -155,21 +151,15 @@ def ssh_(cluster: Cluster, node: str, command: Sequence[str]) -> None:
 
 @click.command(short_help="Print the serial console of a node.")
 @node_argument
-@click.option("--follow", "-f", is_flag=True, help="Keep printing new output.")
 @click.pass_obj
-def console(cluster: Cluster, node: str, follow: bool) -> None:
+def console(cluster: Cluster, node: str) -> None:
     """Print the output of NODE's serial console since it got its disk."""
     cluster.load().node(node)
     path = cluster.layout.node(node) / "console.log"
     if not path.exists():
         raise UnreachableError(f"{node} was never started", "Run: rdmaprov lab up")
     with path.open("rb") as log:
-        while True:
-            shutil.copyfileobj(log, sys.stdout.buffer)
-            sys.stdout.flush()
-            if not follow:
-                return
-            time.sleep(FOLLOW_POLL_S)
+        shutil.copyfileobj(log, sys.stdout.buffer)
 
 
 @click.command(short_help="Stop the nodes and delete the lab.")

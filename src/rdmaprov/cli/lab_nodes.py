@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rdmaprov.cli.lab_shared import (
-    at_work,
-    complete_fault,
-    complete_node,
-    complete_state,
-    node_argument,
-    say,
-)
+from rdmaprov.cli.lab_shared import at_work, node_argument, say
 from rdmaprov.lab import model
 
 if TYPE_CHECKING:
@@ -31,7 +24,7 @@ def reboot(cluster: Cluster, node: str) -> None:
 
 
 @click.command(short_help="Give nodes factory-new disks.")
-@click.argument("nodes", metavar="NODE...", nargs=-1, required=True, shell_complete=complete_node)
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
 @click.pass_obj
 def reset(cluster: Cluster, nodes: Sequence[str]) -> None:
     """Give nodes factory-new disks and boot them.
@@ -56,7 +49,7 @@ def replace(cluster: Cluster, node: str) -> None:
 
 
 @click.command(short_help="Save the state of all nodes, to return to it in seconds.")
-@click.argument("name", shell_complete=complete_state)
+@click.argument("name")
 @click.pass_obj
 def save(cluster: Cluster, name: str) -> None:
     """Save the memory and disks of all nodes as NAME; replace an older state of that name.
@@ -70,8 +63,8 @@ def save(cluster: Cluster, name: str) -> None:
 
 
 @click.command(short_help="Return nodes to a saved state, in seconds.")
-@click.argument("name", shell_complete=complete_state)
-@click.argument("nodes", metavar="[NODE]...", nargs=-1, shell_complete=complete_node)
+@click.argument("name")
+@click.argument("nodes", metavar="[NODE]...", nargs=-1)
 @click.pass_obj
 def restore(cluster: Cluster, name: str, nodes: Sequence[str]) -> None:
     """Return each NODE, or all nodes, to the state saved as NAME and wait until they answer.
@@ -84,8 +77,8 @@ def restore(cluster: Cluster, name: str, nodes: Sequence[str]) -> None:
 
 
 @click.command(short_help="Break something on a node, as on a real fleet.")
-@click.argument("node", required=False, shell_complete=complete_node)
-@click.argument("name", required=False, shell_complete=complete_fault)
+@click.argument("node", required=False)
+@click.argument("name", required=False)
 @click.option("--rail", type=int, default=0, show_default=True, help="Rail to break.")
 @click.option("--list", "as_list", is_flag=True, help="List all faults and what each stands for.")
 @click.pass_obj

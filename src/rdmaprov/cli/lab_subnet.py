@@ -32,10 +32,6 @@ def subnet(context: click.Context) -> None:
     context.obj = LabSubnet(Layout(root.with_name(f"{root.name}-subnet"), cluster.layout.cache))
 
 
-def _faults(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in ib_faults.FAULTS if name.startswith(incomplete)]
-
-
 def _number(name: str, text: str) -> Callable[[Any], Any]:
     """Return the option for one of the fabric's numbers."""
     default, option = getattr(_DEFAULTS, name), f"--{name.replace('_', '-')}"
@@ -70,7 +66,6 @@ def _number(name: str, text: str) -> Callable[[Any], Any]:
     "--fault",
     "faults",
     metavar="NAME[,NAME...]",
-    shell_complete=_faults,
     help="Make the fabric with these faults; see: rdmaprov lab subnet faults",
 )
 @click.pass_obj

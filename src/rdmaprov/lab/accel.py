@@ -1,15 +1,11 @@
 """Whether this machine's KVM really runs guests: /dev/kvm may open and no kernel ever boot."""
 
-import json
 import os
-import platform
 import subprocess
 import tempfile
 from enum import StrEnum
-from pathlib import Path
 
 PROBE_TIMEOUT_S = 5.0
-MEMORY_FILE = "accel.json"
 # A survey of all roles fills 96 MiB. With QEMU's default, a GiB, a machine that restarts drags the
 # translated code of its last life along and boots three times slower (seen with QEMU 7.2: 130 s
 # instead of 53 s).
@@ -59,25 +55,7 @@ def boots(accel: Accel, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
     return done.returncode == _BOOTED
 
 
-def detect(cache_dir: Path) -> Accel:
-    """Return KVM where it works, else TCG; the answer is remembered for this kernel and boot."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return Accel.TCG
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    host = f"{platform.release()} {boot_id} {_COUNT}"  # another probe may find something else
-    memory = cache_dir / MEMORY_FILE
-    try:
-        known = json.loads(memory.read_text())
-        if known["host"] == host:
-            return Accel(known["accel"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    accel = Accel.KVM if boots(Accel.KVM) else Accel.TCG
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    memory.write_text(json.dumps({"host": host, "accel": accel}))
-    return accel
-
-
-def forget(cache_dir: Path) -> None:
-    """Remove the remembered answer."""
-    (cache_dir / MEMORY_FILE).unlink(missing_ok=True)
+def detect() -> Accel:
+    """Return KVM where it works, else TCG."""
+    is_there = os.access("/dev/kvm", os.R_OK | os.W_OK)
+    return Accel.KVM if is_there and boots(Accel.KVM) else Accel.TCG

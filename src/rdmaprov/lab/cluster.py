@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.lab import build, image, model, monitor, patience, shapes, site, ssh, tools
-from rdmaprov.lab.accel import forget
 from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import POLL_S
@@ -225,5 +224,4 @@ class Cluster:
         existed = self.layout.release()
         if purge:
             self._store.purge()
-            forget(self.layout.cache)
         return existed

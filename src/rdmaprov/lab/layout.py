@@ -16,7 +16,7 @@ class Layout:
     """The directories of one lab.
 
     root holds what lives as long as the lab: keys, disks of the nodes, sockets, records.
-    cache holds what every lab of this user shares: images, and what is known of the machine.
+    cache holds what every lab of this user shares: images.
     """
 
     root: Path

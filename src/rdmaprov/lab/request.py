@@ -63,7 +63,7 @@ class LabRequest:
             _require_room(shape, rails)
         recipe = Recipe(data_dir("lab"), self.suite or model.DEFAULT_SUITE)
         image.check_space(layout.root, nodes * NODE_FREE_MIB)
-        accel = self.accel or detect(layout.cache)
+        accel = self.accel or detect()
         if self.accel is None and accel is Accel.TCG and Path("/dev/kvm").exists():
             say("/dev/kvm is there, but guests do not boot with it: using emulation (tcg)")
         lab = Lab(
