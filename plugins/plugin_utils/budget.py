@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleError
 
-# A survey of eight rails and all roles is less than 1 MiB; `discover` takes 4 MiB.
+# A survey of eight rails and all roles is less than 1 MiB.
 MOST_MIB = 128
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -116,30 +115,15 @@ def _read(
         if not fleet.nodes:
             raise no_nodes(site)
         mask = Mask([*fleet.secrets(), *given.secrets])
-        return fleet, _collect(site, fleet, given, mask)
+        return fleet, _collect(fleet, given, mask)
 
 
-def _collect(site: Path, fleet: Fleet, given: Passwords, mask: Mask) -> reach.NodeFacts:
+def _collect(fleet: Fleet, given: Passwords, mask: Mask) -> reach.NodeFacts:
     """Return the nodes' answers, without secrets in what failed."""
     from rdmaprov.discover import reach
-    from rdmaprov.probe.fleet import RELAY, find_target, fleet_targets
+    from rdmaprov.probe.fleet import fleet_targets
 
-    relayed = tuple(node for node in fleet.nodes if node.get(RELAY))
-    nodes = [node.name for node in fleet.nodes if not node.get(RELAY)]
-    answers = reach.NodeFacts({}, {})
     with meter("discover", len(fleet.nodes)) as moving:
-
-        def hear(said: str, bad: bool) -> None:
-            moving.advance(bad=bad)
-            if verbosity() is Verbosity.VERBOSE:
-                click.echo("\n".join(map(printable, mask.text(said).splitlines())), err=True)
-
-        if relayed:
-            targets = fleet_targets(dataclasses.replace(fleet, nodes=relayed), given.become)
-            answers = reach.read_by_relay(targets, hear)
-        if nodes:
-            others = reach.read_nodes(site, nodes, given.arguments, hear, find_target(fleet))
-            answers.facts.update(others.facts)
-            answers.failures.update(others.failures)
+        answers = reach.read_nodes(fleet_targets(fleet, given.become), moving.advance)
     failures = {name: mask.text(reason) for name, reason in answers.failures.items()}
     return reach.NodeFacts(answers.facts, failures)

@@ -10,7 +10,7 @@ from rdmaprov.discover import reach
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
-from rdmaprov.probe.fleet import find_target
+from rdmaprov.probe.fleet import fleet_targets
 from rdmaprov.replace.journal import Journal
 from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.last_word import PASSED, last_words
@@ -122,8 +122,7 @@ class Work:
 
     def read(self, nodes: Sequence[str]) -> reach.NodeFacts:
         """Read what machines are made of."""
-        given, find = self.ready.given, find_target(self.ready.fleet)
-        return reach.read_nodes(self.asked.site, nodes, given.arguments, find=find)
+        return reach.read_nodes(fleet_targets(self.only(nodes).fleet, self.ready.given.become))
 
     def tell(self, text: str) -> None:
         """Show what happens."""

@@ -1,9 +1,7 @@
-"""Run the collector on nodes, with Ansible's connection settings."""
+"""Run the collector on nodes, all side by side."""
 
 import ipaddress
-import shlex
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +22,9 @@ from rdmaprov.boundary import (
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.reasons import lost_reason
 from rdmaprov.probe.script import node_script
 from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
-from rdmaprov.runner import run_ansible
 
 _PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _PCI_PATH = list_of(plain_text(_PCI), 32)
@@ -101,13 +97,8 @@ def parse_facts(said: str) -> dict[str, Any]:
 
 
 COLLECTOR = Path(__file__).with_name("collector.py")
-_PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
-# It takes a second; a node that does not end would hold up all others.
-_MOST_S = 120
-_LIMIT_S = f"{{{{ rdmaprov_task_limit_s | default({_MOST_S}) }}}}"
+_LIMIT_S = 120  # it takes a second; a node that does not end would hold up all others
 _MOST_REASON = 500  # characters
-_NO_PROGRAM = (126, 127)  # a shell's exit status
-_EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
 
 @dataclass(frozen=True)
@@ -119,54 +110,21 @@ class NodeFacts:
 
 
 def read_nodes(
-    site: Path,
-    nodes: Iterable[str],
-    passwords: Sequence[str] = (),
-    hear: Callable[[str, bool], None] = lambda _output, _bad: None,
-    find: Callable[[str], Target | None] = lambda _node: None,
+    targets: Mapping[str, Target | NodeError], count: Callable[[], None] = lambda: None
 ) -> NodeFacts:
-    """Run the collector on the nodes of a site; return the facts of each.
+    """Run the collector on nodes; return the facts of each.
 
     Args:
-        nodes: their names; the site may have hosts that are no nodes.
-        hear: called per node with Ansible's output, and whether reading the node failed.
+        count: is called for each node, in their order.
     """
-    answers = NodeFacts({}, {})
-
-    def handle(event: dict[str, Any]) -> None:
-        _record_event(event, answers, find)
-        kind = event.get("event")
-        if kind in {"runner_on_ok", *_EVENTS}:
-            hear(str(event.get("stdout") or ""), kind != "runner_on_ok")
-
-    with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
-        script = Path(directory, COLLECTOR.name)
-        script.write_bytes(node_script(COLLECTOR))
-        names = Path(directory, "nodes")
-        names.write_text("".join(f"{name}\n" for name in nodes))
-        run_ansible(
-            hosts=len(names.read_text().split()),
-            inventory=str(site.resolve()),
-            limit=f"@{names}",
-            playbook=[{"hosts": "all", "gather_facts": False, "tasks": [_task(script)]}],
-            cmdline=shlex.join(passwords) or None,
-            event_handler=handle,
-        )
-    return answers
-
-
-def read_by_relay(
-    targets: Mapping[str, Target | NodeError], hear: Callable[[str, bool], None]
-) -> NodeFacts:
-    """Run the collector on nodes over their relays, without Ansible; see `read_nodes`."""
     answers, source = NodeFacts({}, {}), node_script(COLLECTOR)
     probe = Probe(targets)
     commands = {
-        name: Command(f"{getattr(target, 'interpreter', '')} -", _MOST_S, source)
+        name: Command(f"{getattr(target, 'interpreter', '')} -", _LIMIT_S, shared=source)
         for name, target in targets.items()
     }
     try:
-        found = probe.run_all(commands)
+        found = probe.run_all(commands, count)
     finally:
         probe.close()
     for name, answer in found.items():
@@ -178,7 +136,6 @@ def read_by_relay(
             why = str(error)
         if why:
             answers.failures[name] = printable(why).removeprefix(f"{name}: ")[:_MOST_REASON]
-        hear(f"{name}: {answers.failures.get(name, 'read')}", bool(why))
     return answers
 
 
@@ -186,33 +143,3 @@ def _why_not(answer: Answer | NodeError) -> str:
     if isinstance(answer, NodeError):
         return str(answer)
     return (clean_reason(answer.err) or "no reason given") if answer.rc != 0 else ""
-
-
-def _task(script: Path) -> dict[str, Any]:
-    return {
-        "name": "Read the hardware of the node",
-        "rdmaprov.node.collect": {"program": str(script), "python": _PYTHON},
-        "timeout": _LIMIT_S,
-    }
-
-
-def _record_event(
-    event: dict[str, Any], answers: NodeFacts, find: Callable[[str], Target | None]
-) -> None:
-    data = event.get("event_data", {})
-    host, result = str(data.get("host", "")), data.get("res", {})
-    if event.get("event") == "runner_on_ok" and host:
-        try:
-            answers.facts[host] = parse_facts(str(result.get("stdout", "")))
-        except OddAnswer as error:
-            answers.failures[host] = str(error)
-    elif event.get("event") in _EVENTS and host:
-        said = str(result.get("stderr") or result.get("msg") or "no reason given")
-        by_ssh, by_shell = (
-            event["event"] == "runner_on_unreachable",
-            result.get("rc") in _NO_PROGRAM,
-        )
-        target = find(host) if by_ssh else None
-        lost = lost_reason(said, target, by_ssh=by_ssh, by_shell=by_shell)
-        reason = lost.text if lost else clean_reason(said)
-        answers.failures[host] = printable(reason)[:_MOST_REASON]

@@ -1,6 +1,6 @@
 """The Python of a node that lies. Started with a file that says how, and Python's own arguments.
 
-It answers as the agent where it is started as that, else as a module or a program of Ansible's:
+It answers as the agent where it is started as that, else as a module of Ansible's:
 it takes the good answer of that file, makes a wrong one of it, and ends as it is told.
 """
 
@@ -79,9 +79,8 @@ def end(how: str) -> None:
 
 
 def answer_once(lie: dict[str, Any]) -> None:
-    """Answer as what Ansible starts: a module from standard input, or a program."""
-    if lie["reads"]:
-        sys.stdin.buffer.read()
+    """Answer as what Ansible starts: a module from standard input."""
+    sys.stdin.buffer.read()
     wrong.mark_told(lie)
     out = b"" if lie["kind"] == "end" else make(lie, lie["good"])
     if lie["kind"] == "saying" and not lie.get("places"):
@@ -128,7 +127,7 @@ def known(lie: dict[str, Any], request: Request) -> tuple[int, bytes, bytes]:
         with Path(lie["file"]).open("a") as opened:
             opened.write(json.dumps([request.command, found]) + "\n")
         return done.returncode, done.stdout, done.stderr
-    if lie["verb"] == "apply --drifted":
+    if lie["verb"] in ("apply --drifted", "discover"):
         wrong.mark_told(lie)
         said = lie["kind"] == "saying" and not lie.get("places")
         return (

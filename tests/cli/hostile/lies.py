@@ -35,7 +35,6 @@ class Lie:
         of: of accept's events, the kind that is wrong.
         places: keys of the document, of which the seed chooses one.
         after: good answers before it.
-        reads: whether the node reads a module's source first.
     """
 
     kind: str
@@ -44,7 +43,6 @@ class Lie:
     of: str = ""
     places: tuple[wrong.Place, ...] = ()
     after: int = 0
-    reads: bool = True
 
     @property
     def title(self) -> str:
@@ -80,22 +78,19 @@ def _lies(kind: str, names: Iterable[str], **more: Any) -> Iterator[Lie]:
     return (Lie(kind, name, **more) for name in names)
 
 
-def of_ansible(
-    places: tuple[wrong.Place, ...], says: tuple[wrong.Place, ...], reads: bool
-) -> list[Lie]:
+def of_ansible(places: tuple[wrong.Place, ...], says: tuple[wrong.Place, ...]) -> list[Lie]:
     """Return wrong answers to a task of Ansible's.
 
     Args:
         places: what must be right in the document.
         says: where the document may say anything; if there is none, the node fails with it.
-        reads: whether the program comes over standard input.
     """
     return [
-        *_lies("value", wrong.VALUES, places=places, reads=reads),
-        *_lies("shape", wrong.SHAPES, places=places, reads=reads),
-        *_lies("text", wrong.TEXTS, reads=reads),
-        *_lies("saying", wrong.SAYINGS, places=says, reads=reads),
-        *_lies("end", _ENDS, reads=reads),
+        *_lies("value", wrong.VALUES, places=places),
+        *_lies("shape", wrong.SHAPES, places=places),
+        *_lies("text", wrong.TEXTS),
+        *_lies("saying", wrong.SAYINGS, places=says),
+        *_lies("end", _ENDS),
     ]
 
 
@@ -210,13 +205,13 @@ def runs_of(verb: str) -> list[tuple[str, list[Lie]]]:
         return _of_accept()
     if verb == "validate":
         return [("all", of_validate())]
-    if verb == "discover":
-        return [("all", of_ansible(FACTS, (), reads=False))]
-    survey = of_ansible(STRICT_SURVEY, SURVEY_SAYS, reads=True)
     if verb == "plan":
-        return [("all", survey)]
-    some = [lie for lie in survey if lie.kind in ("value", "saying")]
-    return [("all", [*some, *of_frames()])]
+        return [("all", of_ansible(STRICT_SURVEY, SURVEY_SAYS))]
+    places, says = (FACTS, ()) if verb == "discover" else (STRICT_SURVEY, SURVEY_SAYS)
+    some = [lie for lie in of_ansible(places, says) if lie.kind in ("value", "saying")]
+    # Facts that came whole are taken, whatever follows; a survey's are of a node that differs.
+    frames = [lie for lie in of_frames() if (verb, lie.name) != ("discover", "garbage after")]
+    return [("all", [*some, *frames])]
 
 
 def of_verb(verb: str) -> list[Lie]:

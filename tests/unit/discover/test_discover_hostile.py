@@ -38,6 +38,10 @@ LIES = {
 }
 
 
+# The agent is right, and the collector is not.
+AGENT = f'#!/bin/sh\n[ "$1" = - ] || exec {sys.executable} "$@"\n'
+
+
 def lie(facts, *path):
     *places, last, value = path
     target = facts
@@ -82,7 +86,7 @@ def test_hostile_node_is_named_and_nothing_of_it_is_written(tmp_path, capsys):
     canary = tmp_path / "canary"
     liar = tmp_path / "python3"
     evil = {"kernel": f"{{{{ lookup('pipe', 'touch {canary}') }}}}"}
-    liar.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(evil)}\nEND\n")
+    liar.write_text(f"{AGENT}cat <<'END'\n{json.dumps(evil)}\nEND\n")
     liar.chmod(0o700)
     local = f"ansible_connection: local\nansible_python_interpreter: {liar}\n"
     site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": local})
@@ -96,7 +100,7 @@ def test_hostile_node_is_named_and_nothing_of_it_is_written(tmp_path, capsys):
 @pytest.mark.program
 def test_every_node_that_could_not_be_read_is_named(tmp_path, capsys):
     liar = tmp_path / "python3"
-    liar.write_text("#!/bin/sh\nprintf '%s\\033[2J' $$ >&2; exit 3\n")
+    liar.write_text(f"{AGENT}printf '%s\\033[2J' $$ >&2; exit 3\n")
     liar.chmod(0o700)
     local = f"ansible_connection: local\nansible_python_interpreter: {liar}\n"
     site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": local})

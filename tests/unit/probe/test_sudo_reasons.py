@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 from tests.unit.helpers.local_node import here
 
 from rdmaprov.apply.events import parse_event
-from rdmaprov.discover import reach
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.reasons import reason, sudo_reason
@@ -73,18 +71,6 @@ def test_plan_and_apply_tell_it_though_ansible_says_that_the_interpreter_may_be_
     event = parse_event({"event": "runner_on_failed", "event_data": data})
     assert event is not None
     assert event.message.startswith(says)
-
-
-@CASES
-def test_discover_tells_it(printed: str, says: str, monkeypatch: pytest.MonkeyPatch):
-    result = {"msg": "python3 exited with status 127", "stderr": printed}
-
-    def run(**settings):
-        event = {"event": "runner_on_failed", "event_data": {"host": "gpu01", "res": result}}
-        settings["event_handler"](event)
-
-    monkeypatch.setattr(reach, "run_ansible", run)
-    assert reach.read_nodes(Path("site"), ["gpu01"]).failures["gpu01"].startswith(says)
 
 
 @pytest.mark.parametrize(
