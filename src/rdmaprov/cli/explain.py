@@ -1,4 +1,4 @@
-"""`rdmaprov explain`: find what files are and what they show; judge a number, a fabric, a size."""
+"""`rdmaprov explain`: find what files are and what they show; judge a number, a fabric."""
 
 import importlib
 import re
@@ -44,7 +44,7 @@ class FileGroup(LazyGroup):
     context_settings={"ignore_unknown_options": True},
     options_metavar="[--json]",
     subcommand_metavar="FILE... | COMMAND [ARGS]...",
-    short_help="Find what files show; judge a measurement, a fabric; size one.",
+    short_help="Find what files show; judge a measurement, a fabric.",
 )
 def explain() -> None:
     """Find what FILEs are and what they show, or run one of the commands below.

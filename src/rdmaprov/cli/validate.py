@@ -58,8 +58,8 @@ def validate(
 ) -> int:
     """Verify that the nodes of SITE are in the state that it describes; change nothing.
 
-    Opens one ssh connection per node. Accepts pytest options (-k, -m, -x, --lf, -n) and names of
-    test files. Logs and results go to runs/, without secrets.
+    Opens one ssh connection per node. Accepts pytest options (-k, -m, -x, --lf) and names of test
+    files. Logs and results go to runs/, without secrets.
     """
     if record_file is not None and site is not None and not site.is_dir():
         site, options = None, (str(site), *options)  # a word of pytest's
