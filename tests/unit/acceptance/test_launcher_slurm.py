@@ -13,7 +13,7 @@ from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance.ask import shapes
-from rdmaprov.acceptance.ask.nodes import ask_each, program_command
+from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
 from rdmaprov.acceptance.launchers.allocation import (
     SlurmNodes,
     allocate,
@@ -81,12 +81,8 @@ def test_nothing_of_the_callers_environment_gets_there(nodes, monkeypatch):
 
 def test_preflight_of_a_node_comes_by_its_step(nodes):
     request = {"verb": "preflight", "python": sys.executable, "rails": []}
-    found = ask_each(
-        nodes,
-        NAMES,
-        lambda _: program_command("reader", request, 60),
-        lambda _: shapes.preflight(0),
-    )
+    commands = dict.fromkeys(NAMES, program_command("reader", request, 60))
+    found = ask_nodes(nodes, commands, lambda _: shapes.preflight(0))
     assert all(isinstance(answer, dict) for answer in found.values()), found
 
 

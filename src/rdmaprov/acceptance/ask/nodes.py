@@ -82,13 +82,3 @@ def _parse_document(name: str, answer: Answer | NodeError, check: Check) -> Docu
     last = printable(lines[-1])[:300] if lines else "no output"
     what = f"{name}: python3 exited with status {answer.rc}: {last}"
     return NoAnswer(what, f"On {name}, check: python3 --version (3.6 or later)")
-
-
-def ask_each(
-    nodes: Nodes,
-    names: tuple[str, ...],
-    make: Callable[[str], Command],
-    check: Callable[[str], Check],
-) -> dict[str, Document | NodeError]:
-    """Return what a program that is made for each node printed there."""
-    return ask_nodes(nodes, {name: make(name) for name in names}, check)

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from rdmaprov.acceptance.ask.nodes import Nodes, ask_each, program_command
+from rdmaprov.acceptance.ask.nodes import Nodes, ask_nodes, program_command
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.kernel_log.during import ANSWER, ASKED, Places, judge_lines, rail_places
-from rdmaprov.probe.connection import Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.problem import printable
 from rdmaprov.words import some
@@ -20,15 +19,14 @@ def judge_kernels(
     connection: Nodes, facts: Mapping[str, Document]
 ) -> tuple[list[Finding], list[str]]:
     """Return what needs a hand of what was logged since the preflight, and notes on the rest."""
-
-    def command(name: str) -> Command:
-        asked = {"verb": "log", "since": facts[name]["time"], **ASKED}
-        return program_command("reader", asked, _LIMIT_S)
-
+    commands = {
+        name: program_command("reader", {"verb": "log", "since": own["time"], **ASKED}, _LIMIT_S)
+        for name, own in facts.items()
+    }
     found: list[Finding] = []
     notes: list[str] = []
     unread: dict[str, str] = {}
-    answers = ask_each(connection, tuple(facts), command, lambda _name: ANSWER)
+    answers = ask_nodes(connection, commands, lambda _name: ANSWER)
     for name, said in answers.items():
         if isinstance(said, NodeError):
             unread[name] = "no answer"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rdmaprov.acceptance.ask import shapes
-from rdmaprov.acceptance.ask.nodes import Nodes, ask_each, program_command
+from rdmaprov.acceptance.ask.nodes import Nodes, ask_nodes, program_command
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.boundary import Document
 from rdmaprov.inventory import Node
@@ -69,13 +69,12 @@ def software_settings(settings: Settings) -> Settings:
 def survey_nodes(connection: Nodes, site: GateSite) -> dict[str, NodeSurvey]:
     """Return what each node has; one that does not answer has nothing."""
     asked = {node.name: node for node in site.nodes}
-    answers = ask_each(
-        connection,
-        tuple(asked),
-        lambda name: program_command(
-            "path_reader", _request(asked[name], site.facts[name]), _SURVEY_S
-        ),
-        lambda name: shapes.path_survey(len(asked[name].rails), PROGRAMS),
+    commands = {
+        name: program_command("path_reader", _request(node, site.facts[name]), _SURVEY_S)
+        for name, node in asked.items()
+    }
+    answers = ask_nodes(
+        connection, commands, lambda name: shapes.path_survey(len(asked[name].rails), PROGRAMS)
     )
     return {
         name: NodeSurvey(why=str(said))

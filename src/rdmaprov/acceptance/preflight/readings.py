@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from errno import EADDRNOTAVAIL, ENETDOWN, ENETUNREACH, ENODEV
 
 from rdmaprov.acceptance.ask import shapes
-from rdmaprov.acceptance.ask.nodes import Nodes, ask_each, program_command
+from rdmaprov.acceptance.ask.nodes import Nodes, ask_nodes, program_command
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight import reach
 from rdmaprov.acceptance.preflight.reach import ReachTest
@@ -52,12 +52,11 @@ def read_facts(
     """
     asked = {node.name: node for node in nodes}
     began = time.time()
-    answers = ask_each(
-        connection,
-        tuple(asked),
-        lambda name: program_command("reader", preflight.reader_request(asked[name]), PREFLIGHT_S),
-        lambda name: shapes.preflight(len(asked[name].rails)),
-    )
+    commands = {
+        name: program_command("reader", preflight.reader_request(node), PREFLIGHT_S)
+        for name, node in asked.items()
+    }
+    answers = ask_nodes(connection, commands, lambda name: shapes.preflight(len(asked[name].rails)))
     known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
     backend = choose_backend(wanted, nodes, known)
     return known, backend, preflight.findings(nodes, answers, backend, (began, time.time()))
@@ -66,14 +65,11 @@ def read_facts(
 def read_counters(connection: Nodes, nodes: Sequence[Node]) -> dict[str, Document]:
     """Return the rails' counters of the nodes that answer."""
     asked = {node.name: node for node in nodes}
-    answers = ask_each(
-        connection,
-        tuple(asked),
-        lambda name: program_command(
-            "reader", preflight.reader_request(asked[name], "counters"), _COUNTERS_S
-        ),
-        lambda name: shapes.counters(len(asked[name].rails)),
-    )
+    commands = {
+        name: program_command("reader", preflight.reader_request(node, "counters"), _COUNTERS_S)
+        for name, node in asked.items()
+    }
+    answers = ask_nodes(connection, commands, lambda name: shapes.counters(len(asked[name].rails)))
     return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
 
 
@@ -90,15 +86,16 @@ def find_rendezvous(
     asked: dict[str, list[reach.ReachTest]] = {name: [] for name in names}
     for probe in reach.reach_tests(nodes, facts):
         asked[probe.source].append(probe)
-    answers = ask_each(
-        connection,
-        names,
-        lambda name: program_command(
+    commands = {
+        name: program_command(
             "reader",
-            {"verb": "reach", "targets": reach.targets(asked[name]), "limit_s": reach.LIMIT_S},
+            {"verb": "reach", "targets": reach.targets(own), "limit_s": reach.LIMIT_S},
             reach.LIMIT_S + _REACH_SLACK_S,
-        ),
-        lambda name: shapes.reach(len(reach.targets(asked[name]))),
+        )
+        for name, own in asked.items()
+    }
+    answers = ask_nodes(
+        connection, commands, lambda name: shapes.reach(len(reach.targets(asked[name])))
     )
     kind = str(nodes[0].get("fabric_kind"))
     found, notes = judge(asked, answers, facts, backend, kind)
