@@ -30,7 +30,6 @@ class CommandError(RdmaprovError):
 def run(
     argv: Sequence[str],
     *,
-    stdin: str | None = None,
     timeout_s: float | None = None,
     env: Mapping[str, str] | None = None,
     hint: str = "The lines above are the program's own.",
@@ -43,8 +42,7 @@ def run(
     try:
         done = subprocess.run(
             argv,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=timeout_s,

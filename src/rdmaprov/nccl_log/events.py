@@ -71,12 +71,6 @@ class Connected(NamedTuple):
     """`Connected all rings` and its like: the rank has listed the channels of one algorithm."""
 
 
-class Version(NamedTuple):
-    """NCCL's version, such as 2.21.5."""
-
-    version: str
-
-
 class Hint(NamedTuple):
     """Something that explains why a network was not used, or not with GPUDirect RDMA."""
 

@@ -25,7 +25,6 @@ from rdmaprov.nccl_log.events import (
     Source,
     Tuning,
     Unreadable,
-    Version,
 )
 from rdmaprov.nccl_log.tuning import parse_tuning
 
@@ -36,7 +35,6 @@ LogEvent = (
     | DeviceList
     | MergedDevice
     | Connected
-    | Version
     | Hint
     | CompletionError
     | Tuning
@@ -145,10 +143,10 @@ def _make_source(host: bytes, pid: bytes, gpu: bytes) -> Source:
     return Source(host.decode(errors="replace"), int(pid), int(gpu))
 
 
-def parse_version(line: bytes) -> Version | None:
+def parse_version(line: bytes) -> str | None:
     """Return the version that a line names; until 2.26 it may come without NCCL's prefix."""
     found = _VERSION.search(line)
-    return Version(found[1].decode()) if found else None
+    return found[1].decode() if found else None
 
 
 def parse_message(message: bytes) -> LogEvent | None:

@@ -130,7 +130,7 @@ class Tally:
                 self.add_event(self.troubles.source, parse_completion(line))
         version = log_line.parse_version(line)
         if version is not None:
-            self.versions.add(version.version)
+            self.versions.add(version)
         return found or version is not None
 
     def add_cut_line(self, line: bytes) -> bool:

@@ -100,9 +100,8 @@ class CollNetObstacle:
 
 def is_connected(matrix: Matrix) -> bool:
     """Return whether CollNet has channels, and no process says that it could not be set up."""
-    return any(channel.collnet for channel in matrix.channels) and not _has(
-        matrix, "collnet_failed"
-    )
+    has_failed = any(_hints(matrix, "collnet_failed"))
+    return any(channel.collnet for channel in matrix.channels) and not has_failed
 
 
 def obstacle(matrix: Matrix) -> CollNetObstacle:
@@ -113,10 +112,6 @@ def obstacle(matrix: Matrix) -> CollNetObstacle:
     if not any(text.endswith("to 1") for text in _hints(matrix, "collnet")):
         return CollNetObstacle(next(_hints(matrix, "collnet"), ""), _NOT_ON)
     return CollNetObstacle("", _NOT_CHOSEN if is_connected(matrix) else _NO_PLUGIN)
-
-
-def _has(matrix: Matrix, kind: str) -> bool:
-    return next(_hints(matrix, kind), None) is not None
 
 
 def _hints(matrix: Matrix, kind: str) -> Iterator[str]:

@@ -88,7 +88,7 @@ def test_record_that_is_no_record_means_not_running(daemon):
 
 
 def test_run_returns_what_the_program_printed():
-    assert run(["cat"], stdin="hello") == "hello"
+    assert run(["echo", "-n", "hello"]) == "hello"
 
 
 @pytest.mark.parametrize(
