@@ -33,6 +33,13 @@ def test_driver_says_whether_its_gpu_was_repaired(found, changed, asks_for, stat
     assert [each for each, _ in found()] == [state, "passed"]
 
 
+@pytest.mark.parametrize(("device", "state"), [("19", "passed"), ("2a", "failed")])
+def test_note_of_root_ends_an_xid_where_the_driver_does_not_tell(found, changed, device, state):
+    note = f"\n[   30.100000] rdmaprov: 0000:{device}:00.0 was repaired"
+    changed.replace(JOURNAL, "43, pid=7, name=python3", UNCONTAINED + note)
+    assert [each for each, _ in found()] == [state, "passed"]
+
+
 @pytest.mark.parametrize(
     ("own", "words"),
     [

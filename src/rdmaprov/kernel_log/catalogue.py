@@ -10,10 +10,11 @@ import yaml
 
 IGNORE, RESET, REBOOT, HARDWARE, UNKNOWN = "ignore", "reset", "reboot", "hardware", "unknown"
 CLEAR, SEVERITY, RECOVERY = "clear", "severity", "recovery"
+NOTE = "; after a repair without a reboot: echo rdmaprov: {} was repaired > /dev/kmsg"
 REMEDIES = {
-    RESET: "with no job on the node, nvidia-smi -r{1}, or reboot; replace {0} if this returns",
+    RESET: "with no job on the node, nvidia-smi -r{1}, or reboot; replace {0} if this returns{2}",
     REBOOT: "reboot the node; replace {0} if this comes again",
-    HARDWARE: "look at {0}: its seat, cable and cooling; replace it",
+    HARDWARE: "look at {0}: its seat, cable and cooling; replace it{2}",
     UNKNOWN: "look it up in NVIDIA's Xid catalogue",
 }
 HANDS = (RESET, REBOOT, HARDWARE)  # what needs a hand

@@ -1,8 +1,9 @@
 """A text of the kernel's log as events: what happened, to which device, when, what it asks for.
 
-It reads what `dmesg` prints (with `-T`, `--decode`, `--raw`, `--time-format iso`), `journalctl -k`
-in its short forms, and lines of /var/log/messages, with and without a host's name. A line of syslog
-counts if its tag is `kernel:`, so that no program can say what only the kernel may say.
+It reads what `dmesg` prints (with `-T`, `-d`, `-e`, `-H`, `-x`, `-r`, `--time-format iso`), what
+`journalctl -k` does in its short forms, and lines of /var/log/messages, with and without a host's
+name. A line of syslog counts if its tag is `kernel:`, so that no program can say what only the
+kernel may say; of what root writes to /dev/kmsg, the note of a repair.
 """
 
 from __future__ import annotations
@@ -19,27 +20,32 @@ MOST_CHARACTERS = 8 << 20
 MOST_EVENTS = 1000  # of different kinds or devices
 _MOST_LINE = 1000
 _STAMP = (
-    r"\[ *(?P<boot{0}>\d{{1,10}}\.\d{{1,9}})\]"
-    r"|\[(?P<day{0}>\w{{3}} \w{{3}} [ \d]?\d \d\d:\d\d:\d\d \d{{4}})\]"
-    r"|(?P<iso{0}>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{{0,10}}(?:Z|[+-]\d\d:?\d\d)?)"
-    r"|(?P<bsd{0}>\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?)"
+    r"\[ *(?P<boot{0}>\d{{1,10}}\.\d{{1,9}})(?: <[ \d.]{{1,24}}>)?\]"
+    r"|\[(?P<day{0}>\w{{3}} \w{{3}} [ \d]?\d \d\d:\d\d:\d\d \d{{4}})(?: <[ \d.]{{1,24}}>)?\]"
+    r"|\[(?P<near{0}>\w{{3}} ?\d\d? \d\d:\d\d)\]"
+    r"|\[(?:<[ \d.]{{1,24}}>| *[+-]\d{{1,9}}[.,]\d{{1,9}})\]"
+    r"|(?:\w{{3}} )?(?P<iso{0}>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{{0,10}}"
+    r"(?:Z|[+-]\d\d:?\d\d| [A-Z]{{3,5}}(?= ))?)"
+    r"|(?P<bsd{0}>\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?|\d{{10}}\.\d{{6}})"
 )
 _HEAD = re.compile(
     r"[ \t]{0,20}(?:<(?P<level>\d{1,3})>)?(?:(?P<facility>[a-z]{1,8}) {0,6}:[a-z]{1,8} {0,6}: ?)?"
     rf"(?:(?:{_STAMP.format(1)}) ?)?(?P<tag> ?(?:[\w.:-]{{1,253}} )?kernel: ?)?"
     rf"(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
 )
-_CLOCKS = ("day1", "iso1", "bsd1", "day2", "iso2", "bsd2")
+_CLOCKS = ("day1", "near1", "iso1", "bsd1", "day2", "iso2", "bsd2")
 # What each line has that matters, for grep -E; the others cost next to nothing.
 MATTERS = (
     "NVRM: |SXid |mlx5_|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck|Hardware Error|EDAC "
     "|Memory failure|memory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
     "|Oops: |BUG: unable|Internal error: |kernel BUG|Kernel panic|protection fault"
-    "|[Ll]ink (is )?[Dd]own|Linux version "
+    "|[Ll]ink (is )?[Dd]own|Linux version |change power state|; giving up|Request device "
+    "|IO_PAGE_FAULT|arm-smmu-v3 |rdmaprov: "
 )
 _MATTERS = re.compile(MATTERS)
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<code>\d{1,5})\b"
+    r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\): "
+    r"(?P<code>\d{1,5})\b"
     r"(?:, pid='?(?P<pid>\d{1,10})\b)?(?:'?, name=(?P<program>[^,]{1,64}))?"
 )
 _SXID = re.compile(
@@ -93,7 +99,9 @@ class LogEvent:
     def remedy(self) -> str:
         """Return what to do about it."""
         option = "" if self.meaning.kind.startswith("sxid-") else f" -i {self.device}"
-        return catalogue.REMEDIES[self.meaning.action].format(self.device or "the part", option)
+        note = catalogue.NOTE.format(self.device) if self.device else ""
+        remedy = catalogue.REMEDIES[self.meaning.action]
+        return remedy.format(self.device or "the part", option, note)
 
 
 @dataclass(frozen=True)
@@ -143,9 +151,12 @@ class _Reading:
 
     def add_line(self, line: str) -> None:
         head = _HEAD.match(line)
-        if head is None or not _is_kernels(head):
+        if head is None:
             return
         message = line[head.end() :]
+        is_note = (head["level"] or head["facility"]) and message.startswith("rdmaprov: ")
+        if not is_note and not _is_kernels(head):
+            return
         if message.startswith("Linux version "):
             self.begins = True
             self._end(("",), "")
@@ -239,4 +250,5 @@ def _device(text: str) -> str:
         parts = ["0000", *parts]
     if len(parts) != 3:
         return text
-    return f"{parts[0][-4:]}:{parts[1]}:{parts[2] if '.' in parts[2] else parts[2] + '.0'}"
+    domain = parts[0].lstrip("0").rjust(4, "0")
+    return f"{domain}:{parts[1]}:{parts[2] if '.' in parts[2] else parts[2] + '.0'}"

@@ -66,6 +66,12 @@ def test_lines_have_sixty_sources_of_which_a_third_is_kept_apart():
         "kern  :warn  : 2025-01-21T04:41:44,283302+00:00 ",
         "2025-01-21T04:41:44,283302+00:00 ",
         "<4>[ 1843.308145] ",
+        "[ 1843.308145 <    0.000012>] ",
+        "[ 1843.308145 <    0.000012 >] node7 kernel: ",
+        "[Sun Dec  1 14:54:40 2024 <    0.000012>] ",
+        "[Dec 1 14:54] ",
+        "Sun 2024-12-01 14:54:40 CET node7 kernel: ",
+        "1733061280.123456 node7 kernel: ",
         "[ 1843.308145] node7 kernel: ",
         "Dec 06 17:49:03 node7 kernel: ",
         "Dec  6 17:49:03 node7 kernel: [ 8659.726062] ",
@@ -83,10 +89,24 @@ def test_form_of_a_line(head):
     assert bool(event.first) == bool(head)
 
 
+@pytest.mark.parametrize("head", ["[  +0.042810] ", "[  +0,042810] ", "[<    0.000012>] "])
+def test_form_of_a_line_that_tells_no_time(head):
+    (event,) = parse_log(f"{head}{LOST}\n").events
+    assert (event.meaning.kind, event.device, event.first) == ("xid-79", "0000:3b:00.0", "")
+
+
+@pytest.mark.parametrize("part", ["GPU-I:05", "GPU-I:01 GPU-CI:02"])  # kernel_rc.c of the driver
+def test_xid_of_a_part_of_a_gpu(part):
+    (event,) = parse_log(LOST.replace("3b:00", f"3b:00 {part}")).events
+    assert (event.meaning.kind, event.device, event.pid) == ("xid-79", "0000:3b:00.0", 1582259)
+
+
 @pytest.mark.parametrize(
     "line",
     [
         f"Dec 06 17:49:03 node7 app[7]: {LOST}",
+        f"1733061280.123456 {LOST}",
+        f"Sun 2024-12-01 14:54:40 CET {LOST}",
         f"Dec 06 17:49:03 {LOST}",
         f"2025-01-21T04:41:44+0000 node7 app: {LOST}",
         f"user  :err   : [ 1843.308145] {LOST}",
@@ -165,6 +185,38 @@ def test_what_was_repaired_is_history(fault, end, is_over):
 )  # fmt: skip
 def test_action_of_a_line(line, action):
     assert [each[0] for each in said(line)] == [action]
+
+
+NOTE = "rdmaprov: 0000:3b:00.0 was repaired"
+
+
+@pytest.mark.parametrize(
+    ("head", "note", "is_over"),
+    [
+        ("[ 20.1] ", NOTE, True),  # of dmesg, and of journalctl -k -o short-monotonic
+        ("user  :warn  : [ 20.1] ", NOTE, True),
+        ("<12>[ 20.1] ", NOTE, True),
+        ("[ 20.1] ", NOTE.replace("3b", "3c"), False),
+        ("[ 20.1] ", f"{NOTE} by nobody", False),
+        ("[ 20.1] node7 ", NOTE.replace("rdmaprov", "rdmaprov[7]"), False),  # logger -t rdmaprov
+        ("Dec 06 17:49:03 node7 ", NOTE, False),
+        ("Dec 06 17:49:03 ", NOTE, False),
+    ],
+)
+def test_root_says_that_a_device_was_repaired_by_hand(head, note, is_over):
+    faults = (GSP, LOST, SICK.replace("5e", "3b"), "NVRM: Xid (PCI:0000:3b:00): 54, power")
+    before = "".join(f"[ 10.{n}] {each}\n" for n, each in enumerate(faults))
+    log = parse_log(f"{BOOT}{before}{head}{note}\n")
+    assert (len(log.history), len(log.asking(*HANDS))) == ((4, 0) if is_over else (0, 4))
+    again = parse_log(f"{BOOT}{before}{head}{note}\n[ 30.1] {GSP}\n")
+    assert "119" in " ".join(each.phrase for each in again.asking(*HANDS))
+
+
+def test_remedy_says_how_to_note_a_repair_in_words_that_the_reader_reads():
+    (event,) = parse_log(f"[ 10.1] {GSP}").events
+    note = event.remedy.partition("echo ")[2].partition(" > /dev/kmsg")[0]
+    assert parse_log(f"[ 10.1] {GSP}\n[ 20.1] {note}\n").events == ()
+    assert "/dev/kmsg" not in parse_log("[ 10.1] Oops: 0000 [#1] SMP").events[0].remedy
 
 
 def test_lines_that_end_a_sentence_have_its_device():
