@@ -21,6 +21,11 @@ HEALTHY = {
     "l40s-550-idle": set(),
     "v100-550-idle": OLD,
     "titan-v-560-idle": OLD,
+    "a40-550-idle": set(),
+    "h100nvl-550-idle": set(),
+    "h200-550-idle": set(),
+    "rtx3090-560-idle": set(),
+    "rtx6000ada-550-idle": set(),
     "h100-565-idle": set(),
     "h100-580-idle": set(),
     "h100-580-load": set(),
@@ -35,6 +40,7 @@ FAULTY = {
     "a10-535-pending": PENDING,
     "a100-555-pending": PENDING,
     "l4-550-half-width": {("PCIe width", "8x")},
+    "rtx4060ti-550-half-width": {("PCIe width", "4x")},
     "rtx5090-570-half-width": {("PCIe width", "8x")},
 }
 # By rule, what is wrong at any limit; and what else stands there where a GPU is at work.

@@ -98,7 +98,8 @@ class LogEvent:
     @property
     def remedy(self) -> str:
         """Return what to do about it."""
-        option = "" if self.meaning.kind.startswith("sxid-") else f" -i {self.device}"
+        is_gpu = self.device and not self.meaning.kind.startswith("sxid-")
+        option = f" -i {self.device}" if is_gpu else ""
         note = catalogue.NOTE.format(self.device) if self.device else ""
         remedy = catalogue.REMEDIES[self.meaning.action]
         return remedy.format(self.device or "the part", option, note)
