@@ -32,7 +32,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     "--witnesses",
     metavar="N|NODE[,NODE...]",
     default="",
-    help="Idle nodes to measure with: how many, or which.  [default: one of each leaf, at least 2]",
+    help="Idle nodes to measure with: how many, or which.  [default: 4, two of its own leaf]",
 )
 @click.option(
     "--reservation",

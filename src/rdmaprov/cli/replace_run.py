@@ -20,7 +20,7 @@ from rdmaprov.cli.replace_looks import (
     key_lines,
     machine_lines,
 )
-from rdmaprov.cli.replace_work import LEAST, Asked, Work
+from rdmaprov.cli.replace_work import USUALLY, Asked, Work
 from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -181,7 +181,7 @@ def _expected(work: Work) -> list[Expected | None]:
     left = [step for step in PROOFS if any(not work.journal.has(name, step) for name in names)]
     count = len(names)
     return [
-        expected(site, step, count + LEAST, stages=USUAL)
+        expected(site, step, count + USUALLY, stages=USUAL)
         if step == ACCEPT
         else expected(site, step, count)
         for step in left

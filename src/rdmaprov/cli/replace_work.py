@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from rdmaprov.scheduler.model import NodeStatus, Scheduler
 from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.terminal import Line
 
-# The gate names a node that failed with two witnesses which passed elsewhere [docs/isolation.md].
-LEAST = 2
+# The gate names a node that failed with two witnesses which passed elsewhere [docs/isolation.md]:
+# two under the node's own leaf, so that it is not its leaf, and two that are not.
+NEAR, USUALLY = 2, 4
 
 
 def known_good(site: Path, nodes: Sequence[str], runs: Path | None = None) -> set[str]:
@@ -54,22 +56,32 @@ def _accepted(path: Path, site: Path) -> dict[str, bool]:
 
 
 def choose_witnesses(
-    candidates: Sequence[Node], status: Mapping[str, NodeStatus], count: int | None
+    candidates: Sequence[Node],
+    status: Mapping[str, NodeStatus],
+    count: int | None,
+    replaced: Sequence[Node] = (),
 ) -> list[str]:
-    """Return the names of idle nodes, spread over the leaves.
+    """Return the names of idle nodes: NEAR under each replaced node's leaf, others spread.
 
     Args:
         candidates: nodes that are known good, in the site's order.
-        count: how many; None for one of each leaf, and LEAST at least.
+        count: how many; None for USUALLY.
     """
     leaves: dict[str, list[str]] = {}
     for node in candidates:
         if status[node.name].idle:
-            leaves.setdefault(str(node.get("fabric_leaf") or ""), []).append(node.name)
-    wanted = max(LEAST, len(leaves)) if count is None else count
-    rounds = max(map(len, leaves.values()), default=0)
-    ordered = [own[at] for at in range(rounds) for own in leaves.values() if at < len(own)]
-    return ordered[:wanted]
+            leaves.setdefault(leaf_of(node), []).append(node.name)
+    own = [leaf for leaf in dict.fromkeys(map(leaf_of, replaced)) if leaf in leaves]
+    first = [name for leaf in own for name in leaves[leaf][:NEAR]]
+    far = [nodes for leaf, nodes in leaves.items() if leaf not in own]
+    near = [leaves[leaf][NEAR:] for leaf in own]
+    spread = [it for some in (far, near) for turn in zip_longest(*some) for it in turn if it]
+    return [*first, *spread][: USUALLY if count is None else count]
+
+
+def leaf_of(node: Node) -> str:
+    """Return the leaf that the site says, or nothing."""
+    return str(node.get("fabric_leaf") or "")
 
 
 @dataclass(frozen=True)
@@ -152,7 +164,8 @@ class Work:
         status = self.witness_scheduler.status(names)
         if named and isinstance(self.scheduler, NoScheduler):
             return names  # who names nodes knows that they are idle
-        return choose_witnesses(self.only(names).fleet.nodes, status, len(named) or count)
+        replaced = self.replaced.fleet.nodes
+        return choose_witnesses(self.only(names).fleet.nodes, status, len(named) or count, replaced)
 
 
 def parse_witnesses(text: str) -> tuple[tuple[str, ...], int | None]:

@@ -19,6 +19,8 @@ _MOST_OF_LEAF = 0.75
 _MOST_PAIRS = 3
 # A fault that is there in a third of the time fails four times in a row once in a hundred.
 _MORE_TESTS = 3
+# Of more accused nodes than this, each alone would take long, and one cause for all is not likely.
+_FEW = 4
 # A group of fewer bad nodes than this is nodes, not a leaf.
 LEAST_OF_LEAF = 3
 EITHER = "the tests cannot tell which of the two is bad"
@@ -47,15 +49,23 @@ def accuse_all(
 
 
 def accuse_uplinks(
-    fleet: FleetSearch, by_leaf: WitnessSearch, across: Meetings, leaves: Mapping[str, list[str]]
+    fleet: FleetSearch,
+    by_leaf: WitnessSearch,
+    inside: Meetings,
+    across: Meetings,
+    leaves: Mapping[str, list[str]],
 ) -> None:
     """Accuse leaves that pass inside and fail with other leaves."""
     for name, bad in by_leaf.accused().items():
-        if _bad_share(across, leaves[name]) < _MOST_OF_LEAF:
+        own = leaves[name]
+        if (
+            not any(inside.partners(node, bad=False) for node in own)
+            or _bad_share(across, own) < _MOST_OF_LEAF
+        ):
             continue  # its uplinks are shared: they slow all of its nodes
         why = f"its nodes pass among themselves and fail with those of {some(bad, 3)}"
         proven = not by_leaf.meetings.partners(name, bad=False)
-        fleet.parts.append(FaultyPart("leaf", tuple(leaves[name]), proven, why, name))
+        fleet.parts.append(FaultyPart("leaf", tuple(own), proven, why, name))
     _accuse_leaf_pairs(fleet, by_leaf, across, leaves)
 
 
@@ -98,12 +108,17 @@ def accuse_nodes(fleet: FleetSearch, search: WitnessSearch) -> None:
         why = "they pass among themselves and fail with others: they share a switch or its uplinks"
         fleet.parts.append(FaultyPart("leaf", tuple(group), False, why, _leaf_name(fleet, group)))
         found = {node: bad for node, bad in found.items() if node not in group}
+    found = _without_victims(fleet, search, found)
     for node, bad in found.items():
         passes = search.meetings.partners(node, bad=False)
         why = f"it fails with {some(bad, 3)}, which pass without it"
         if passes:
             why += f", and passed with {some(passes, 3)}: it comes and goes"
         proven = not passes
+        leaf = fleet.leaf_of.get(node, "")
+        if leaf and fleet.leaves[leaf] == [node]:
+            why += f"; no other node of {leaf} was tested, whose uplinks would look the same"
+            proven = False
         hang = hangs(search, [node])
         part = FaultyPart("node", (node,), proven, why, hang=hang, comes_and_goes=bool(passes))
         fleet.parts.append(part)
@@ -118,6 +133,28 @@ def _shared(fleet: FleetSearch, search: WitnessSearch, nodes: list[str]) -> list
     return good if len(good) >= max(LEAST_OF_LEAF, len(nodes) / 2) else []
 
 
+def _without_victims(
+    fleet: FleetSearch, search: WitnessSearch, found: Mapping[str, list[str]]
+) -> Mapping[str, list[str]]:
+    """Return a few accused nodes without those that pass while the others of them rest.
+
+    What a bad node sends can slow one that shares its leaf's uplinks, with whomever it is tested.
+    """
+    if not 1 < len(found) <= _FEW:
+        return found
+    left: dict[str, list[str]] = {}
+    for node, bad in found.items():
+        witness = next((it for it in bad if it not in found), "")
+        if witness and not hangs(search, [node]):
+            pair = node, witness
+            reached = fleet.test([pair, *search.fill({*found, *pair})])
+            if reached.get(pair, 0.0) >= search.meetings.least_gb_s:
+                fleet.victims.add(node)
+                continue
+        left[node] = bad
+    return left
+
+
 def _leaf_name(fleet: FleetSearch, nodes: Sequence[str]) -> str:
     names = {fleet.leaf_of.get(node, "") for node in nodes}
     return names.pop() if len(names) == 1 else ""
@@ -125,7 +162,7 @@ def _leaf_name(fleet: FleetSearch, nodes: Sequence[str]) -> str:
 
 def accuse_intermittent(fleet: FleetSearch, search: WitnessSearch, *before: Meetings) -> None:
     """Accuse nodes that are slow at times, with partners that never are without them."""
-    for each in IntermittentSearch(search, fleet.accused(), before).run():
+    for each in IntermittentSearch(search, fleet.accused() | fleet.victims, before).run():
         why = (
             f"it was slow in {each.slow} of {each.tests} tests, with {some(each.partners, 3)}, "
             "which were never slow without it: it comes and goes"
@@ -136,10 +173,19 @@ def accuse_intermittent(fleet: FleetSearch, search: WitnessSearch, *before: Meet
         fleet.parts.append(part)
 
 
-def accuse_pairs(fleet: FleetSearch, search: WitnessSearch, *before: Meetings) -> None:
-    """Accuse pairs that fail although both pass with others, or the paths if they are many."""
-    accused, cleared = fleet.accused(), set(search.cleared())
+def accuse_pairs(
+    fleet: FleetSearch, search: WitnessSearch, *before: Meetings, cleared_alone: bool = False
+) -> None:
+    """Accuse pairs that fail although both pass with others, or the paths if they are many.
+
+    Args:
+        before: of an earlier search.
+        cleared_alone: leave out pairs of which no node passes.
+    """
+    accused, cleared = fleet.accused() | fleet.victims, set(search.cleared())
     pairs = [pair for pair in search.bad_pairs() if accused.isdisjoint(pair)]
+    if cleared_alone:
+        pairs = [pair for pair in pairs if not cleared.isdisjoint(pair)]
     if fleet.share < BAD_SHARE:  # over gloo, whatever else ran there was what came and went
         again = _pass_again(fleet, search, pairs)
         pairs = [pair for pair in pairs if pair not in again]
@@ -210,6 +256,7 @@ class FleetSearch:
         leaf_of: the leaf switch of each node; empty where it is not known.
         share: of what good pairs reach, below which a pair is bad.
         rounds: of pairs inside leaves, and as many across, before any question.
+        victims: nodes that are slow beside those at fault alone.
     """
 
     nodes: Sequence[str]
@@ -218,6 +265,7 @@ class FleetSearch:
     share: float = BAD_SHARE
     rounds: int = 2
     parts: list[FaultyPart] = field(default_factory=list)
+    victims: set[str] = field(default_factory=set)
     tests: int = 0
 
     @property

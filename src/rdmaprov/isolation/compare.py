@@ -67,8 +67,11 @@ def upper_tail(least: int, count: int, share: float) -> float:
 
 
 def least_rate(rates: Mapping[str, float]) -> float:
-    """Return what a node must reach alone beside its peers, GB/s; 0 where they are too few."""
-    return least_good(rates.values()) if len(rates) >= _LEAST_NODES else 0.0
+    """Return what a node must reach alone beside its peers, GB/s; 0 where they are too few.
+
+    Of few nodes, the fastest by itself shows nothing of the others: they may be as usual.
+    """
+    return least_good(sorted(rates.values())[:-1]) if len(rates) >= _LEAST_NODES else 0.0
 
 
 def slow_nodes(rates: Mapping[str, float]) -> Iterator[Finding]:

@@ -32,12 +32,16 @@ def locate(fleet: FleetSearch) -> list[FaultyPart]:
     """Return what is at fault in a fleet; see the module."""
     inside = _search_inside(fleet)
     if len(fleet.leaves) > 1:
-        _search_across(fleet, inside)
+        _search_across(fleet, inside.meetings)
+        accuse_pairs(fleet, inside)
     return fleet.parts
 
 
-def _search_inside(fleet: FleetSearch) -> Meetings:
-    """Test pairs inside leaves; accuse nodes, pairs, and leaves of which no two nodes pass."""
+def _search_inside(fleet: FleetSearch) -> WitnessSearch:
+    """Test pairs inside leaves; accuse nodes, pairs, and leaves of which no two nodes pass.
+
+    A pair of which no node passes is left to the search across: it has more witnesses.
+    """
     leaf_of = fleet.leaf_of
     search = WitnessSearch(
         fleet.nodes,
@@ -51,8 +55,8 @@ def _search_inside(fleet: FleetSearch) -> Meetings:
     _accuse_leaves(fleet, search)
     accuse_nodes(fleet, search)
     accuse_intermittent(fleet, search)
-    accuse_pairs(fleet, search)
-    return search.meetings
+    accuse_pairs(fleet, search, cleared_alone=len(fleet.leaves) > 1)
+    return search
 
 
 def _schedule(nodes: Sequence[str]) -> Iterator[tuple[Pair, ...]]:
@@ -120,7 +124,7 @@ def _search_across(fleet: FleetSearch, inside: Meetings) -> None:
     by_leaf.run(len(leaves) if len(leaves) <= _ALL_LEAVES else fleet.rounds)
     if accuse_all(fleet, inside, across, leaves):
         return
-    accuse_uplinks(fleet, by_leaf, across, leaves)
+    accuse_uplinks(fleet, by_leaf, inside, across, leaves)
     rest = [node for nodes in leaves.values() for node in nodes if node not in fleet.accused()]
     known = {node: name for name, nodes in leaves.items() for node in nodes}
     if len({known[node] for node in rest}) < 2:
@@ -133,9 +137,24 @@ def _search_across(fleet: FleetSearch, inside: Meetings) -> None:
         across,
     )
     by_node.run(2 + (len(rest) if len(rest) <= _ALL_PAIRS else 0))
+    undecided = _undecided(inside, across)
+    across.add({pair: rate for pair, rate in undecided.items() if {*pair} <= {*rest}})
+    by_node.run(0)
     accuse_nodes(fleet, by_node)
     accuse_intermittent(fleet, by_node, inside)
     accuse_pairs(fleet, by_node, inside)
+
+
+def _undecided(inside: Meetings, across: Meetings) -> dict[Pair, float]:
+    """Return the slow pairs inside leaves of which no node passed, by what pairs across reach.
+
+    A path inside a leaf carries what one across does, at least: so a lone one is compared, too.
+    """
+    least = max(inside.least_gb_s, across.least_gb_s)
+    slow = {pair: rate for pair in inside.pairs() if (rate := inside.best_gb_s(*pair)) < least}
+    passing = {node for pair in inside.pairs() if pair not in slow for node in pair}
+    scale = across.least_gb_s / least if least else 1.0
+    return {pair: scale * rate for pair, rate in slow.items() if passing.isdisjoint(pair)}
 
 
 def _leaf_measure(fleet: FleetSearch, leaves: Mapping[str, list[str]], across: Meetings) -> Measure:

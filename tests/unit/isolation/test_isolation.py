@@ -142,6 +142,49 @@ def test_a_node_and_a_leaf_are_both_named():
 # --- what cannot be told ---------------------------------------------------------------------
 
 
+def small_leaves(sizes):
+    names_ = iter(names(sum(sizes)))
+    return {next(names_): f"leaf{leaf}" for leaf, size in enumerate(sizes) for _ in range(size)}
+
+
+@pytest.mark.parametrize(
+    "sizes", [(2, 1), (3, 2), (2, 2), (1, 1, 1), (2, 2, 1), (3, 1, 1), (2,) * 4]
+)
+def test_in_small_leaves_a_slow_node_is_a_node(sizes):
+    """Its only neighbour is no part of it, and a leaf with one node tested is not told from it."""
+    leaf_of = small_leaves(sizes)
+    for node, leaf in leaf_of.items():
+        parts = found(sum(sizes), nodes={node: 0.5}, leaf_of=leaf_of).faulty_parts
+        alone = list(leaf_of.values()).count(leaf) == 1
+        if alone and len(sizes) == 2:
+            assert parts == ()  # no good path between two leaves to compare with
+            continue
+        [part] = parts
+        assert (part.kind, part.nodes, part.proven) == ("node", (node,), not alone)
+        assert (f"no other node of {leaf} was tested" in part.why) == alone
+
+
+def test_of_small_leaves_one_with_few_uplinks_is_a_leaf():
+    [part] = found(8, uplinks={"leaf2": 0.5}, leaf_of=leaves(8, 2)).faulty_parts
+    assert (part.kind, part.name, part.proven) == ("leaf", "leaf2", True)
+
+
+def test_a_node_that_is_slow_only_beside_a_bad_one_is_not_accused():
+    class Shared(World):
+        """What n0 sends by the wrong rails fills the uplinks that n1 has, too."""
+
+        def measure(self, pairs):
+            reached = super().measure(pairs)
+            crowded = any("n0" in pair and self._is_across(pair) for pair in pairs)
+            return {
+                pair: rate * 0.7 if crowded and "n1" in pair and self._is_across(pair) else rate
+                for pair, rate in reached.items()
+            }
+
+    [part] = solve(8, Shared(nodes={"n0": 0.5}, leaf_of=leaves(8, 2), noise=0.01)).faulty_parts
+    assert (part.kind, part.nodes) == ("node", ("n0",))
+
+
 def test_two_nodes_alone_are_alike():
     assert found(2, nodes={"n0": 0.5}).parts == []
 

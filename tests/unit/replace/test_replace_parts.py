@@ -103,15 +103,16 @@ def test_known_good_is_who_the_last_gate_and_validate_found_nothing_against(site
     assert known_good(site.parent / "other", names, site.parent / "runs") == set()
 
 
-def test_witnesses_are_idle_and_of_each_leaf(site):
-    nodes = load_site(site).nodes
+def test_witnesses_are_idle_two_of_the_own_leaf_and_few_of_many_leaves(site):
+    *nodes, last = load_site(site).nodes
     status = {node.name: replace(IDLE, node=node.name) for node in nodes}
-    assert choose_witnesses(nodes, status, None) == ["n1", "n2"]
-    assert choose_witnesses(nodes, status, 3) == ["n1", "n2", "n3"]
-    status["n1"] = replace(IDLE, node="n1", idle=False, busy=True)
-    assert choose_witnesses(nodes, status, None) == ["n2", "n3"]
+    assert choose_witnesses(nodes, status, None, [last]) == ["n2", "n4", "n1", "n3"]
+    assert choose_witnesses(nodes, status, 3, [last]) == ["n2", "n4", "n1"]
+    assert choose_witnesses(nodes, status, 9, [last]) == ["n2", "n4", "n1", "n3", "n5"]
+    status["n2"] = replace(IDLE, node="n2", idle=False, busy=True)
+    assert choose_witnesses(nodes, status, None, [last]) == ["n4", "n1", "n3", "n5"]
     none = {name: replace(each, idle=False) for name, each in status.items()}
-    assert choose_witnesses(nodes, none, None) == []
+    assert choose_witnesses(nodes, none, None, [last]) == []
 
 
 RAIL = {
