@@ -151,7 +151,8 @@ def _undecided(inside: Meetings, across: Meetings) -> dict[Pair, float]:
     A path inside a leaf carries what one across does, at least: so a lone one is compared, too.
     """
     least = max(inside.least_gb_s, across.least_gb_s)
-    slow = {pair: rate for pair in inside.pairs() if (rate := inside.best_gb_s(*pair)) < least}
+    reached = zip(inside.pairs(), inside.rates(), strict=True)
+    slow = {pair: rate for pair, rate in reached if rate < least}
     passing = {node for pair in inside.pairs() if pair not in slow for node in pair}
     scale = across.least_gb_s / least if least else 1.0
     return {pair: scale * rate for pair, rate in slow.items() if passing.isdisjoint(pair)}
