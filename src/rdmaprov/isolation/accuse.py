@@ -134,8 +134,8 @@ def _shared(fleet: FleetSearch, search: WitnessSearch, nodes: list[str]) -> list
 
 
 def _without_victims(
-    fleet: FleetSearch, search: WitnessSearch, found: Mapping[str, list[str]]
-) -> Mapping[str, list[str]]:
+    fleet: FleetSearch, search: WitnessSearch, found: dict[str, list[str]]
+) -> dict[str, list[str]]:
     """Return a few accused nodes without those that pass while the others of them rest.
 
     What a bad node sends can slow one that shares its leaf's uplinks, with whomever it is tested.
