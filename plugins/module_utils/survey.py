@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import busy
 from .machine import Machine, NodeError
@@ -13,8 +12,11 @@ from .roles import ORDER
 
 # Reasons for a reboot that were still there after one, by role: no run reboots for them again.
 NOT_CURED = "/var/lib/rdmaprov/not-cured-by-reboot.json"
-# Makes the plan of a role, by its name, from its arguments.
-PlanRole = Callable[[str, Machine, dict[str, Any]], Plan]
+if TYPE_CHECKING:  # Python 3.8 subscripts neither of them
+    from collections.abc import Callable
+
+    # Makes the plan of a role, by its name, from its arguments.
+    PlanRole = Callable[[str, Machine, dict[str, Any]], Plan]
 
 
 def survey(
@@ -42,7 +44,8 @@ def survey(
         the node; "standing": the programs that do then, and do not count. "not_cured": those
         reasons by role, for `remember`. "boot_id": another one after each boot.
     """
-    tried, not_cured = not_cured_by_reboot(machine), dict[str, list[str]]()
+    tried = not_cured_by_reboot(machine)
+    not_cured: dict[str, list[str]] = {}
     roles: dict[str, dict[str, Any]] = {}
     pending: list[str] = []
     problems: list[str] = []

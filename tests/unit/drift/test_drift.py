@@ -1,5 +1,6 @@
 """What a survey without Ansible asks of a node, and what its answer proves."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.probe.target import Target
 from rdmaprov.resources import data_dir
 
+NOT_BEFORE_3_9 = ("Callable", "Iterator", "dict", "frozenset", "list", "set", "tuple", "type")
 CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
 ENTRY = {"changes": [], "diff": [], "reboot": [], "notes": [], "waits": ""}
 
@@ -196,6 +198,28 @@ def test_archive_is_the_same_each_time_and_needs_no_ansible(tmp_path):
     code += "assert not [name for name in sys.modules if name.startswith('ansible')]"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
     assert len(names) > 60
+
+
+def subscripts(source: str) -> list[str]:
+    """Return the types that Python 3.8 cannot subscript and would: not those of annotations."""
+    at_run_time: list[ast.AST] = [ast.parse(source, feature_version=(3, 8))]
+    found = []
+    for node in at_run_time:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        for name, part in ast.iter_fields(node):
+            parts = part if isinstance(part, list) else [part]
+            if name not in ("annotation", "returns"):
+                at_run_time += [each for each in parts if isinstance(each, ast.AST)]
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            found += [node.value.id] if node.value.id in NOT_BEFORE_3_9 else []
+    return found
+
+
+def test_modules_on_nodes_need_no_python_newer_than_3_8():
+    assert subscripts("def f(a: dict[str, int]) -> None:\n    dict[str, int]()") == ["dict"]
+    modules = (data_dir("plugins") / "module_utils").rglob("*.py")
+    assert {path.name: found for path in modules if (found := subscripts(path.read_text()))} == {}
 
 
 def test_programs_that_roles_ship_are_the_same_from_the_archive(tmp_path):
