@@ -7,8 +7,6 @@ import time
 from types import ModuleType
 from typing import Any, Protocol
 
-from ansible.module_utils.basic import AnsibleModule
-
 from . import busy, long_step
 from .argument_specs import ARGUMENTS
 from .guard import arm
@@ -34,6 +32,8 @@ def main(role: ModuleType, spec: dict[str, Any] | None = None) -> None:
     Args:
         spec: the arguments of a module that is no role's; nothing of its changes is kept.
     """
+    from ansible.module_utils.basic import AnsibleModule  # not on a node that pulls
+
     name = _name(role)
     module = AnsibleModule(
         argument_spec={**(spec or ARGUMENTS[name]), **LOCK_ARGUMENT, **busy.FORCE_ARGUMENT},

@@ -7,8 +7,7 @@ from functools import cache
 from rdmaprov.resources import data_dir
 
 PACKAGE = "rdmaprov_survey"
-# They need Ansible's library, or are for it.
-_ON_THE_CONTROLLER = ("converge.py", "arguments.py", "argument_specs.py")
+_WITH_ANSIBLE = "arguments.py"  # it needs Ansible's library
 # The oldest date that a zip can hold, so that equal files make an equal archive.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -21,7 +20,7 @@ def archive() -> bytes:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as opened:
         _add(opened, "__init__.py", b"")
-        for name in sorted(files.keys() - set(_ON_THE_CONTROLLER)):
+        for name in sorted(files.keys() - {_WITH_ANSIBLE}):
             _add(opened, name, files[name].read_bytes())
     return written.getvalue()
 
