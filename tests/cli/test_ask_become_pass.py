@@ -116,7 +116,7 @@ def options_of(verb: str) -> set[str]:
 @pytest.mark.parametrize("verb", VERBS)
 def test_verbs_that_read_a_site_or_connect_have_the_same_options(verb):
     vault = {"--ask-vault-pass", "--vault-password-file"}
-    wanted = vault if verb in ("check", "merge", "schedule") else set()
+    wanted = vault if verb in ("check", "compile", "merge", "schedule") else set()
     connecting = ("accept", "apply", "discover", "plan", "record", "replace", "revert")
     if verb in (*connecting, "subnet", "tune", "validate", "watch"):
         wanted = {*vault, "--ask-become-pass"}

@@ -26,6 +26,11 @@ STARTS = {
     "certificate": ("check nowhere n1", *NOWHERE),
     "check": ("nowhere", *NOWHERE),
     "compare": ("a b", ExitCode.USAGE, "error: a: there is no such run"),
+    "compile": (
+        "nowhere --out out --key key",
+        ExitCode.USAGE,
+        "error: Invalid value for '--key': File 'key' does not exist.",
+    ),
     "completion": ("bash", ExitCode.OK, "_rdmaprov_completion() {"),
     "discover": ("nowhere", *NOWHERE),
     "dossier": ("nowhere n1", ExitCode.USAGE, "error: nowhere: there is no such run"),

@@ -250,6 +250,7 @@ VERBS = [
     ),
     ("schedule", ["away", "--directory", "."], ExitCode.OK, "start them: systemctl"),
     ("lab", ["--dir", "lab", "--cache", "cache", "fault", "--list"], ExitCode.OK, "mtu-wrong"),
+    ("compile", ["here", "--out", "bundles", "--key", "here"], ExitCode.USAGE, ""),
     ("discover", ["here"], ExitCode.UNKNOWN, "# host_vars/here1.yml"),
     ("plan", ["here"], ExitCode.FAILED, "2 nodes: 2 failed"),
     ("apply", ["away"], ExitCode.UNKNOWN, "2 nodes: 2 unreachable"),

@@ -25,7 +25,7 @@ _USERS = (errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, 
 # Verbs as a user meets them; each is the function of its name in the module of its name.
 TASKS = {
     "Start": ("init", "discover", "check", "schema", "completion"),
-    "Provision": ("plan", "apply", "revert"),
+    "Provision": ("plan", "apply", "revert", "compile"),
     "Verify": ("validate", "accept", "subnet", "certificate"),
     "Operate": (
         "watch",
