@@ -1,7 +1,7 @@
 """A node that applies its bundle by itself. Runs on the node, from the bundle, without Ansible.
 
 No controller confirms a change to the management path over a new connection, so the default
-gateways do: each that answered a ping before the change must answer one after it.
+gateways do: each that answered ARP or neighbor discovery before must do so after it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _RUN = "pull-"  # with the bundle's number
 _GUARDED = "guard_revert_s"  # the argument of a role that can change the management path
 _CONFIRMATIONS = 3  # as the action plugin of the roles has it
+_LOOKS, _PAUSE_S = 10, 0.5  # for a gateway: a link that was changed may come up for seconds
 _MOST_REBOOTS = 3  # for one bundle, each for other causes; our choice
 _KINDS = {Busy: "busy", Unsupported: "unsupported", Refused: "refused", NotYet: "waits"}
 
@@ -181,9 +182,9 @@ class Pull:
             changes += ["{device}: {setting} ({layer})".format(**one) for one in result["changes"]]
             if "confirm" not in result:
                 return changes
-            silent = [each for each in gateways if not _answers(machine, *each)]
-            if silent:
-                raise NodeError(f"{silent[0][1]} does not answer any more; the change is reverted")
+            for each in gateways:
+                if each not in _gateways(machine) or not _answers(machine, *each):
+                    raise NodeError(f"{each[1]} does not answer any more; the change is reverted")
             confirm(machine, result["confirm"])
         raise NodeError("the management path still changes after confirmed changes")
 
@@ -221,15 +222,10 @@ def _guards(machine: Machine, role: str, arguments: dict[str, Any]) -> list[tupl
     Raises:
         Refused: nothing would show that it is cut.
     """
-    found: list[tuple[str, ...]] = []
-    for family in ("-4", "-6"):
-        text = machine.run(["ip", "-j", family, "route", "show", "default"])
-        for route in json.loads(text or "[]"):
-            hops = route.get("nexthops", [route])
-            found += [(family, h["gateway"], h.get("dev", "")) for h in hops if "gateway" in h]
+    found = _gateways(machine)
     answer = [each for each in found if _answers(machine, *each)]
     if not found or (not answer and _plan(role, machine, arguments).guarded):
-        why = "answers a ping" if found else "is known"
+        why = "answers" if found else "is known"
         raise Refused(
             f"no default gateway {why}, so nothing would show that a change cuts the management "
             "path; apply this role from a controller"
@@ -237,13 +233,42 @@ def _guards(machine: Machine, role: str, arguments: dict[str, Any]) -> list[tupl
     return answer
 
 
-def _answers(machine: Machine, family: str, address: str, netdev: str) -> bool:
-    name = f"{address}%{netdev}" if address.startswith("fe80:") and netdev else address
+def _gateways(machine: Machine) -> list[tuple[str, ...]]:
+    """Return the default gateways: family, address, device, and the node's address towards it."""
+    found: list[tuple[str, ...]] = []
+    for family in ("-4", "-6"):
+        ip = ["ip", "-j", family, "route"]
+        for route in json.loads(machine.run([*ip, "show", "default"]) or "[]"):
+            for hop in route.get("nexthops", [route]):
+                to = [hop.get("gateway", ""), "oif", hop.get("dev", "")]
+                own = json.loads(machine.run([*ip, "get", *to]) or "[]") if to[0] else []
+                found += [(family, to[0], to[2], each.get("prefsrc", "")) for each in own]
+    return found
+
+
+def _answers(machine: Machine, family: str, address: str, netdev: str, _own: str) -> bool:
+    """Return whether a neighbor answers ARP or neighbor discovery now."""
+    words = ["ip", "-j", family, "neigh"]
     try:
-        machine.run(["ping", family, "-q", "-n", "-c", "1", "-w", "5", name])
-    except NodeError:
+        machine.run([*words, "flush", "to", address, "dev", netdev])
+        for _ in range(_LOOKS):
+            _knock(family, address, netdev)
+            time.sleep(_PAUSE_S)
+            text = machine.run([*words, "show", "to", address, "dev", netdev])
+            if any("REACHABLE" in each.get("state", []) for each in json.loads(text or "[]")):
+                return True
+    except (NodeError, OSError):
         return False
-    return True
+    return False
+
+
+def _knock(family: str, address: str, netdev: str) -> None:
+    """Have the kernel look for a neighbor, by a datagram for its port `discard`."""
+    of = socket.AF_INET6 if family == "-6" else socket.AF_INET
+    to = (address, 9, 0, socket.if_nametoindex(netdev)) if family == "-6" else (address, 9)
+    with socket.socket(of, socket.SOCK_DGRAM) as opened:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, netdev.encode())
+        opened.sendto(b"", to)
 
 
 def _holder(machine: Machine, run: str) -> dict[str, Any]:

@@ -1,13 +1,17 @@
 """A change to the management path without a controller: default gateways confirm it."""
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from plugins.module_utils import pull
-from plugins.module_utils.machine import CommandFailed, Machine, NodeError
+from plugins.module_utils.machine import Machine, NodeError
 from plugins.module_utils.plan import Plan, Refused
+from tests.cli.namespaced import needs_namespace
 from tests.roles.fake import FakeMachine
+from tests.unit.helpers.shell import execute
 
 GATEWAY = "10.0.0.1"
 TIMER = "rdmaprov-revert-1-a"
@@ -21,16 +25,19 @@ class Change:
         self, node: FakeMachine, routes: list[dict[str, Any]], answers: list[bool]
     ) -> None:
         self.left, self.made, self.confirmed = list(answers), 0, list[str]()
-        self.guarded = ["ens1"]
+        self.guarded, self.own = ["ens1"], "10.0.0.9"
         node.programs["ip -j -4 route show default"] = json.dumps(routes)
         node.programs["ip -j -6 route show default"] = ""
-        node.programs["ping "] = self.ping
+        node.programs["ip -j -4 route get 10.0.0.1 oif ens1"] = self.route
+        node.programs["ip -j -4 neigh flush to 10.0.0.1 dev ens1"] = ""
+        node.programs["ip -j -4 neigh show to 10.0.0.1 dev ens1"] = self.neighbor
 
-    def ping(self, argv: list[str]) -> str:
-        assert argv[-1] == GATEWAY
-        if not self.left.pop(0):
-            raise CommandFailed(argv, 1, "")
-        return ""
+    def route(self, _argv: list[str]) -> str:
+        return json.dumps([{"dev": "ens1", "prefsrc": "10.0.0.9" if self.made else self.own}])
+
+    def neighbor(self, _argv: list[str]) -> str:
+        state = "REACHABLE" if self.left.pop(0) else "FAILED"
+        return json.dumps([{"dst": GATEWAY, "state": [state]}])
 
     def converge(self, *_args: object, **_options: object) -> dict[str, Any]:
         self.made += 1
@@ -47,6 +54,9 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, node: FakeMachine, change: Change
     bundle = {"node": "n1", "number": 1, "site": "", "bundle": "", "standing": []}
     monkeypatch.setattr(pull, "converge", change.converge)
     monkeypatch.setattr(pull, "_plan", change.plan)
+    monkeypatch.setattr(pull, "_LOOKS", 1)
+    monkeypatch.setattr(pull, "_PAUSE_S", 0)
+    monkeypatch.setattr(pull, "_knock", lambda *_to: None)
     monkeypatch.setattr(pull, "confirm", lambda _machine, timer: change.confirmed.append(timer))
     monkeypatch.setattr(pull.Pull, "_new_machine", lambda _self: node)
     made = pull.Pull(
@@ -77,7 +87,15 @@ def test_gateway_that_does_not_answer_any_more_confirms_nothing(machine, monkeyp
     assert (change.confirmed, change.made) == ([], 1)
 
 
-@pytest.mark.parametrize(("routes", "why"), [([], "is known"), ([ROUTE], "answers a ping")])
+def test_address_that_is_another_one_confirms_nothing(machine, monkeypatch):
+    change = Change(machine, [ROUTE], [True, True])
+    change.own = "10.0.0.2"
+    with pytest.raises(NodeError, match="does not answer any more"):
+        carry_out(monkeypatch, machine, change)
+    assert change.confirmed == []
+
+
+@pytest.mark.parametrize(("routes", "why"), [([], "is known"), ([ROUTE], "answers")])
 def test_nothing_is_changed_where_no_gateway_could_confirm(machine, monkeypatch, routes, why):
     change = Change(machine, routes, [False])
     with pytest.raises(Refused, match=f"no default gateway {why}"):
@@ -90,3 +108,37 @@ def test_silent_gateway_matters_to_the_management_path_alone(machine, monkeypatc
     change.guarded, change.made = [], 1
     assert carry_out(monkeypatch, machine, change) == []
     assert change.made == 2
+
+
+NEIGHBOR = """
+ip link set lo up
+ip link add e0 type veth peer name e1
+unshare --net sleep 300 & other=$!
+until ip link set e1 netns $other 2>/dev/null && [ "$other" ]; do sleep 0.1; done
+inside="nsenter --net=/proc/$other/ns/net ip"
+$inside link set e1 up
+$inside address add 198.18.9.1/24 dev e1
+ip link set e0 up
+ip address add 198.18.9.2/24 dev e0
+ip route add default via 198.18.9.1
+PYTHONPATH={root} {python} -c '
+from plugins.module_utils import pull
+from plugins.module_utils.machine import Machine
+node = Machine()
+gateways = pull._guards(node, "mtu", dict())
+print(gateways, pull._gateways(node) == gateways)
+node.run(["ip", "link", "set", "e0", "down"])
+node.run(["ip", "link", "set", "e0", "up"])
+print([pull._answers(node, *each) for each in gateways], pull._gateways(node))
+'
+kill $other
+"""
+
+
+@needs_namespace
+def test_gateway_is_asked_through_the_kernel():
+    text = NEIGHBOR.format(root=Path(__file__).parents[2], python=sys.executable)
+    done = execute(["unshare", "--net", "sh", "-c", text], timeout=120)
+    assert done.stdout == "[('-4', '198.18.9.1', 'e0', '198.18.9.2')] True\n[True] []\n", (
+        done.stderr
+    )
