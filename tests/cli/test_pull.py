@@ -403,7 +403,9 @@ def test_same_site_makes_the_same_bundles_and_another_one_newer_ones(tmp_path: P
     first = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     assert made.compile() == (0, "out: 2 bundles, 0 new or changed\n")
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == first
-    numbers = [signed(tmp_path, "n1")["number"]]
+    late = {**signed(tmp_path, "n2"), "number": 1 << 40}  # by a clock that was ahead
+    (tmp_path / "out/n2.bundle").write_text(made.sign(json.dumps(late)))
+    numbers = [late["number"]]
     for value in ("2", "1"):  # back to the site before, which is newer all the same
         write(tmp_path / "site", {"group_vars/nodes.yml": VARIABLES.replace("1}", value + "}")})
         assert made.compile() == (0, "out: 2 bundles, 2 new or changed\n")

@@ -150,7 +150,9 @@ def apply(given):
     if os.geteuid():
         raise NotTaken("root is required", USAGE)
     if sys.version_info < PYTHON:
-        what = "Python {0[0]}.{0[1]} is too old; install 3.8 or newer and start this with it"
+        what = (
+            "Python {0[0]}.{0[1]} is too old: install 3.8 or newer, such as python3.11 of AppStream"
+        )
         raise NotTaken(what.format(sys.version_info), UNKNOWN)
     before = read_state()
     try:
