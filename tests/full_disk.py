@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.unit.helpers.shell import execute
 
 SIZE_BYTES = 1 << 20
 
@@ -31,11 +32,8 @@ class FullDisk:
 def full_disk(path: Path) -> Iterator[FullDisk]:
     """Provide a full file system at a new directory, or skip the test and say why."""
     path.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "rdmaprov-test", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
+    mounted = execute(
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "rdmaprov-test", str(path)]
     )
     if mounted.returncode:
         pytest.skip(f"needs the right to mount a tmpfs: {mounted.stderr.strip()}")

@@ -21,6 +21,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import pexpect
+from tests.unit.helpers.shell import execute
 
 from rdmaprov import cli, contract
 from rdmaprov.inventory import load_site
@@ -46,15 +47,12 @@ def start(*words: object, cwd: Path, stdin: str = "", **environment: str) -> End
     Raises:
         subprocess.TimeoutExpired: it took longer than `TIMEOUT_S`.
     """
-    return subprocess.run(
+    return execute(
         [*ARGV, *map(str, words)],
         cwd=cwd,
         env={**os.environ, **environment},
         input=stdin,
-        capture_output=True,
-        text=True,
         timeout=TIMEOUT_S,
-        check=False,
     )
 
 

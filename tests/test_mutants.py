@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.helpers.mutants import ROOT, Entry, break_line, mutants
+from tests.unit.helpers.shell import execute
 
 pytestmark = pytest.mark.long
 
@@ -31,11 +32,9 @@ print(*map(rdmaprov.resources.data_dir, ("validate", "playbooks", "lab", "invent
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide a copy of the checkout, with what is not committed and without what git ignores."""
     root = tmp_path_factory.mktemp("mutants")
-    listed = subprocess.run(
+    listed = execute(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
         check=True,
     )
     for name in listed.stdout.split("\0")[:-1]:

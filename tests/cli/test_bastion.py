@@ -14,6 +14,7 @@ import pytest
 from tests.cli.namespaced import hosts, needs_namespace
 from tests.program import ARGV, start
 from tests.unit.helpers.bastion import Bastion
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
@@ -120,9 +121,7 @@ def vaulted(at):
     (at / "password").write_text("sesame\n")
     program = Path(sys.executable).with_name("ansible-vault")
     words = ["encrypt_string", "--vault-password-file", at / "password", SECRET, "--name"]
-    done = subprocess.run(
-        [program, *words, "nccl_socket_ifname"], capture_output=True, text=True, check=True
-    )
+    done = execute([program, *words, "nccl_socket_ifname"], check=True)
     return done.stdout, ("--vault-password-file", "password")
 
 

@@ -4,12 +4,12 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from tests.cli.certified import CertifiedFleet
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.node.standing import differences, judge, seconds_of
 
@@ -45,7 +45,7 @@ def node(fleet, tmp_path):
 
 
 def check(root):
-    done = subprocess.run([root / PROGRAM, root], capture_output=True, text=True)
+    done = execute([root / PROGRAM, root])
     assert done.stderr == ""
     [line] = done.stdout.splitlines()
     assert line.isprintable()

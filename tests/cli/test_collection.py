@@ -3,13 +3,13 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import ansible_test
 import pytest
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.inventory import schema
 
@@ -25,12 +25,9 @@ PLAY = """\
 
 
 def ansible(program, *words, cwd, **environment):
-    return subprocess.run(
+    return execute(
         [Path(sys.executable).with_name(program), *words],
         cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
         env={
             **os.environ,
             "ANSIBLE_HOME": str(cwd / "home"),
@@ -104,7 +101,7 @@ def test_validate_modules_finds_only_the_license(installed):
     """ansible-test wants Ansible's own license, GPLv3; these modules are under Apache-2.0."""
     (checker,) = Path(ansible_test.__file__).parent.glob("_util/**/validate-modules/validate.py")
     collection = installed / "collections/ansible_collections/rdmaprov/node"
-    done = subprocess.run(
+    done = execute(
         [
             sys.executable,
             checker,
@@ -115,9 +112,6 @@ def test_validate_modules_finds_only_the_license(installed):
             "plugins/modules",
         ],
         cwd=collection,
-        capture_output=True,
-        text=True,
-        check=False,
         env={
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(installed / "collections"),

@@ -1,13 +1,13 @@
 """Half a validate says that it is one: of which node, and of the fleet."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.program import call
 from tests.unit.helpers import sites
+from tests.unit.helpers.shell import execute
 
 SUITE = Path(__file__).parents[2] / "validate"
 OWN = Path("/proc/sys/kernel/random/boot_id")
@@ -42,7 +42,7 @@ def test_run_of_everything_is_complete(place):
 def test_plain_pytest_keeps_the_same_results(place):
     words = ["--inventory=site", "--command-timeout=20", "-p", "no:cacheprovider", "-q"]
     plain = [sys.executable, "-m", "pytest", str(SUITE), "--hosts=all", *words]
-    done = subprocess.run(plain, cwd=place, capture_output=True, text=True, check=False)
+    done = execute(plain, cwd=place)
     (kept,) = (place / "runs").iterdir()
     assert f"results: runs/{kept.name}\n" in done.stdout
     own = json.loads((kept / "results.json").read_text())

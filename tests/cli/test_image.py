@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.cli.test_over_ssh import CHECK, VARIABLES, WANTED
 from tests.unit.helpers.bastion import SETTINGS
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import SSHD, Sshd
 from tests.unit.helpers.waiting import until
@@ -64,13 +65,10 @@ class Images:
 
     def __call__(self, verb: str, *words: object) -> subprocess.CompletedProcess[str]:
         store = ["--storage-driver=vfs", f"--root={self.place}/root", f"--runroot={self.place}/run"]
-        return subprocess.run(
+        return execute(
             ["buildah", *store, verb, *map(str, words)],
             env={**os.environ, "BUILDAH_ISOLATION": "chroot"},
-            capture_output=True,
-            text=True,
             timeout=TIMEOUT_S,
-            check=False,
         )
 
     def make(self, name: str, context: Path, *words: str) -> None:

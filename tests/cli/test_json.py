@@ -1,13 +1,13 @@
 """`--json -` of every verb: standard output is JSON and nothing else, and says what is waived."""
 
 import json
-import subprocess
 import sys
 
 import jsonschema
 import pytest
 from tests.program import call
 from tests.unit.acceptance.test_acceptance_result import SCHEMA
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
@@ -66,7 +66,7 @@ def test_pytest_says_what_is_waived(tmp_path, site):
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["rdmaprov.validate.plugin"]\n')
     (tmp_path / "test_own.py").write_text("def test_node(node):\n    pass\n")
     command = [sys.executable, "-m", "pytest", "test_own.py", f"--inventory={site}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = execute(command, cwd=tmp_path)
     assert f"\n{LINE}" in done.stdout, done.stdout
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.namespaced import needs_namespace
 from tests.program import ARGV
 from tests.unit.facts.test_rail_readers import planes
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 from tests.validate.fake_node import FakeNode
 
@@ -46,14 +47,11 @@ def place(tmp_path):
 @pytest.mark.parametrize("verb", VERBS)
 def test_verb_ends_with_unknown_on_a_multi_plane_device(place, verb):
     line = [*ARGV, verb, "site", *VERBS[verb]]
-    done = subprocess.run(
+    done = execute(
         ["unshare", "--mount", "sh", "-c", 'mount --bind node/sys /sys && exec "$@"', "-", *line],
         cwd=place,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=300,
-        check=False,
     )
     said = done.stdout + done.stderr
     assert done.returncode == 4, said

@@ -15,6 +15,7 @@ import pexpect
 import pytest
 from tests.program import call, spawn
 from tests.unit.helpers import sites
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.helpers.waiting import until
 
@@ -37,13 +38,10 @@ def told(cwd, *words, **environment):
 
 def told_by(command, cwd, **environment):
     """Return how a command ends with an error and a hint; see `two_lines`."""
-    done = subprocess.run(
+    done = execute(
         [str(word) for word in command],
         cwd=cwd,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
         env={**os.environ, **environment},
     )
     return two_lines(done)
@@ -98,11 +96,8 @@ def test_old_python_makes_the_environment(tmp_path):
     old = tmp_path / "python3"
     old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{OLD}$2"\n')
     old.chmod(0o755)
-    done = subprocess.run(
+    done = execute(
         ["make", "-C", ROOT, "venv", f"PYTHON={old}", f"VENV={tmp_path}/venv"],
-        capture_output=True,
-        text=True,
-        check=False,
         env={"PATH": os.environ["PATH"]},
     )
     assert done.returncode != 0

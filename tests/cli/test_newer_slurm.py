@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.slurm_cluster import OTHER, PROGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -50,17 +51,14 @@ def programs(tmp_path_factory):
 
 @pytest.mark.parametrize("path", TESTS)
 def test_with_a_newer_slurm(programs, path):
-    said = subprocess.run([programs / "slurmd", "-V"], capture_output=True, text=True, check=False)
+    said = execute([programs / "slurmd", "-V"])
     assert said.stdout.startswith("slurm-wlm 24.11")
     words = (sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", path)
-    done = subprocess.run(
+    done = execute(
         [*words, "-m", "not hours"],
         cwd=ROOT,
         env={**os.environ, OTHER: str(programs)},
-        capture_output=True,
-        text=True,
         timeout=1200,
-        check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:]
     assert "skipped" not in done.stdout.splitlines()[-1]

@@ -5,7 +5,6 @@ import os
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from ansible.cli import CLI
 from ansible.parsing.dataloader import DataLoader
 from tests.program import spawn
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.passwords import password_pipe
@@ -113,14 +113,12 @@ def place(tmp_path, silent):
     """Provide a directory with a site whose nodes' address only the vault's password opens."""
     password = tmp_path / "password"
     password.write_text(VAULT)
-    encrypted = subprocess.run(
+    encrypted = execute(
         [
             str(Path(sys.executable).with_name("ansible-vault")),
             *("encrypt_string", "--vault-password-file", str(password)),
             *("--name", "ansible_host", "127.0.0.1"),
         ],
-        capture_output=True,
-        text=True,
         check=True,
     ).stdout
     password.unlink()

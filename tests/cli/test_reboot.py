@@ -15,6 +15,7 @@ import pytest
 from tests.cli.namespaced import STATE, needs_namespace
 from tests.cli.test_busy import MOUNTS, VARIABLES, Node
 from tests.program import ARGV
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import SSHD, Sshd
 from tests.unit.helpers.waiting import until
@@ -173,9 +174,7 @@ def test_role_in_a_plain_playbook_waits_in_its_task(tmp_path):
     program = str(Path(sys.executable).with_name("ansible-playbook"))
     command = [program, "-i", "site", "play.json", "-e", GIVEN]
     for check in (["--check"], []):
-        done = subprocess.run(
-            [*command, *check], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        done = execute([*command, *check], cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
         assert len(fleet.asked("n1")) == (0 if check else 1)
     assert "ok: [n1]" in done.stdout.partition("Verify all settings after the reboot")[2]

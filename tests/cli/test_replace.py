@@ -8,6 +8,7 @@ import pytest
 import yaml
 from tests.cli.slurm_place import HOSTS, NAMES, SLURM, Place, fresh_place, reasons
 from tests.program import ARGV, start
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.ssh_node import Sshd
@@ -163,12 +164,7 @@ def sshd(tmp_path):
 
 
 def fingerprint(keys, name):
-    said = subprocess.run(
-        ["ssh-keygen", "-l", "-f", str(keys / f"{name}.pub")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    said = execute(["ssh-keygen", "-l", "-f", str(keys / f"{name}.pub")], check=True)
     return said.stdout.split()[1]
 
 

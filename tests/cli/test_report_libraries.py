@@ -1,12 +1,12 @@
 """A page without the libraries that draw it has all its numbers, or is one line."""
 
 import json
-import subprocess
 import sys
 from html import escape
 
 import pytest
 from tests.report import gate_runs, runs
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.report import of_accept, write
@@ -29,7 +29,7 @@ def keep(place, data):
 
 def python(place, code, check=False):
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=check)
+    return execute(command, cwd=place, check=check)
 
 
 def report_without(library, place):

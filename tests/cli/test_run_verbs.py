@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.lab.handle import processes_with
 from tests.program import ARGV, call, start
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance.stage_report import STAGES
@@ -73,15 +74,13 @@ def test_run_is_kept_for_its_user_only(site):
 def vaulted(site):
     """Provide the site with the nodes' address vaulted, which ends up in what ssh says."""
     (site.parent / "vault.pass").write_text("correct horse")
-    encrypted = subprocess.run(
+    encrypted = execute(
         [
             str(Path(sys.executable).with_name("ansible-vault")),
             *("encrypt_string", "--vault-password-file", "vault.pass"),
             *("--name", "ansible_host", HIDDEN),
         ],
         cwd=site.parent,
-        capture_output=True,
-        text=True,
         check=True,
     ).stdout
     hosts = f"---\nnodes:\n  hosts:\n    n1: {{unit: 1}}\n    n2: {{unit: 2}}\n  vars:\n{CLOSED}"

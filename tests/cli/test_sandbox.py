@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.hostile_sites import SITES, Hostile
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.resources import data_dir
@@ -58,16 +59,13 @@ def sandboxed(site: Path) -> list[str]:
 
 def run(words: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
     """Run a command with a secret in its environment."""
-    return subprocess.run(
+    return execute(
         words,
         cwd=directory,
         env={**os.environ, "AWS_SECRET_ACCESS_KEY": OF_ENVIRONMENT},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         errors="replace",
         timeout=TIMEOUT_S,
-        check=False,
     )
 
 
@@ -130,7 +128,7 @@ def test_hostile_site_does_nothing_outside(hostile: Hostile, tmp_path: Path):
 
 def test_option_that_is_gone_says_so(tmp_path: Path):
     words = [sys.executable, "-m", "rdmaprov", "check", "--untrusted", str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    done = execute(words, timeout=TIMEOUT_S)
     assert done.returncode == ExitCode.USAGE
     assert "--untrusted is gone" in done.stderr
     assert "docs/strangers.md" in done.stderr

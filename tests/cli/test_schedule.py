@@ -2,11 +2,11 @@
 
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.program import call
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.schedule_run import ScheduledVerb
@@ -55,9 +55,7 @@ def test_systemd_accepts_the_units_and_a_second_run_changes_nothing(slurm: Place
         f"rdmaprov-{verb}--prod.{kind}" for verb in verbs for kind in ("service", "timer")
     ]
     units = [str(path) for path in slurm.units.iterdir()]
-    done = subprocess.run(
-        [str(ANALYZE), "verify", "--man=no", *units], capture_output=True, text=True, check=False
-    )
+    done = execute([str(ANALYZE), "verify", "--man=no", *units])
     own = [line for line in done.stderr.splitlines() if "rdmaprov-" in line]
     assert (done.returncode, own) == (0, []), done.stderr
     before = {path: path.stat().st_ino for path in slurm.units.iterdir()}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.program import ARGV, call
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.site_lock import SiteHeld, site_lock
@@ -175,14 +176,7 @@ def test_lock_of_another_user_is_seen():
         site = Path(directory)
         site.chmod(0o755)
         with site_lock(site, 0):
-            done = subprocess.run(
-                holding(site, user=65534),
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_S,
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
+            done = execute(holding(site, user=65534), timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
     assert f"{site} is held by {getpass.getuser()} on " in done.stderr
     assert f"(pid {os.getpid()})" in done.stderr
 

@@ -16,6 +16,7 @@ from zipfile import ZipFile
 
 import pytest
 from tests.report import gate_runs
+from tests.unit.helpers.shell import execute
 
 import rdmaprov
 from rdmaprov import cli
@@ -37,11 +38,9 @@ def installed(tmp_path_factory):
 
 
 def python(installed, code, cwd):
-    done = subprocess.run(
+    done = execute(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(installed)!r})\n{code}"],
         cwd=cwd,
-        capture_output=True,
-        text=True,
         check=True,
     )
     return done.stdout.strip()
@@ -84,9 +83,7 @@ def test_ansible_tells_the_version_of_the_wheel_s_collection(installed, tmp_path
     """As where pip has put it: on Python's path, and no setting names it."""
     command = [sys.executable, "-m", "ansible", "galaxy", "collection", "list", "--format", "json"]
     env = {**os.environ, "PYTHONPATH": str(installed), "ANSIBLE_HOME": str(tmp_path)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
-    )
+    done = execute(command, cwd=tmp_path, env=env, check=True)
     found = json.loads(done.stdout)[str(installed / "ansible_collections")]
     assert found == {"rdmaprov.node": {"version": rdmaprov.__version__}}
     assert not (installed / "galaxy.yml").exists()
@@ -98,7 +95,7 @@ def test_galaxy_installs_its_collection_beside_the_wheel_s(installed, tmp_path):
     def galaxy(*words):
         command = [sys.executable, "-m", "ansible", "galaxy", "collection", *words]
         env = {**os.environ, "PYTHONPATH": str(installed), "ANSIBLE_HOME": str(tmp_path)}
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+        return execute(command, env=env, check=True).stdout
 
     galaxy("build", str(CHECKOUT), "--output-path", str(tmp_path))
     (archive,) = tmp_path.glob("rdmaprov-node-*.tar.gz")
@@ -164,9 +161,7 @@ def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
         "-q",
     ]
     path = {**os.environ, "PYTHONPATH": str(installed)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=path, capture_output=True, text=True, check=False
-    )
+    done = execute(command, cwd=tmp_path, env=path)
     assert f"{installed}/rdmaprov/suite" in python(
         installed, "from rdmaprov.resources import suite_dir; print(suite_dir())", tmp_path
     )
@@ -225,13 +220,10 @@ def own_site(program, tmp_path_factory):
 
 
 def wheel_s(program, place, *words):
-    return subprocess.run(
+    return execute(
         [program, *words],
         cwd=place,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
         env={"PATH": "/usr/bin:/bin", "HOME": str(place), "LC_ALL": "C.UTF-8"},
     )
 

@@ -15,6 +15,7 @@ from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 from tests.lldp_switch import RIGHT, SEND, frame, framed
 from tests.namespaces.nodes import Namespaces, run
+from tests.unit.helpers.shell import execute
 from tests.validate.runner import FakeHosts, judge, modules
 
 from rdmaprov.inventory import load_site
@@ -292,12 +293,9 @@ def test_validate_names_the_switch_and_says_what_is_not_verified(fabric):
     fabric.stop_daemon(fabric.switches[1])
     fabric.swap()
     fabric.wait_for("rail1")
-    done = subprocess.run(
+    done = execute(
         [Path(sys.executable).with_name("rdmaprov"), "validate", fabric.site(), *FILES],
         cwd=fabric.directory,
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=LIMIT_S,
     )
     assert done.returncode == 1, done.stdout + done.stderr
