@@ -1,12 +1,16 @@
 """The registry of fault kinds: what each changes, and what a right diagnosis of it names."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
 
+import yaml
 from tests.madeup.condition import Condition
 
 Chance = random.Random
+Port = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -52,44 +56,61 @@ class FaultKind:
 
 
 FAULTS: dict[str, FaultKind] = {}
+_TEXTS = yaml.load(Path(__file__).with_suffix(".yml").read_text(), Loader=yaml.CSafeLoader)
 
 
-def fault(
-    name: str,
-    changes: str,
-    source: str,
-    level: str,
-    *,
-    held_out: bool = False,
-    same_as: str = "",
-    registry: dict[str, FaultKind] = FAULTS,
-) -> Callable[[Breaks], Breaks]:
-    """Register a kind of fault by the function that breaks a fleet."""
+def register(name: str, breaks: Breaks) -> Breaks:
+    """Register a kind of fault of faults.yml by what breaks a fleet."""
+    FAULTS[name] = FaultKind(name, breaks=breaks, **_TEXTS[name])
+    return breaks
 
-    def register(breaks: Breaks) -> Breaks:
-        registry[name] = FaultKind(name, changes, source, level, breaks, held_out, same_as)
-        return breaks
 
-    return register
+def fault(breaks: Breaks) -> Breaks:
+    """Register a kind of fault by the function of its name."""
+    return register(breaks.__name__.replace("_", "-"), breaks)
+
+
+def of_any_node(change: Callable[[Condition, Chance, int], Iterable[int] | None]) -> Breaks:
+    """Register a fault of one node; a change may return rails that are as right to name."""
+
+    @wraps(change)
+    def breaks(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
+        node = any_node(condition, chance)
+        rails = change(condition, chance, node) or ()
+        return (*of_node(node), *(Truth("rail", (node,), rail) for rail in rails))
+
+    return fault(breaks)
+
+
+def of_any_port(change: Callable[[Condition, Chance, Port], object]) -> Breaks:
+    """Register a fault of one port."""
+
+    @wraps(change)
+    def breaks(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
+        port = any_port(condition, chance)
+        change(condition, chance, port)
+        return of_rail(*port)
+
+    return fault(breaks)
 
 
 def kinds(held_out: bool = False) -> Iterator[FaultKind]:
-    """Yield the registered kinds, in order; those that are held out only where asked."""
+    """Yield the kinds, in the order of faults.yml; those that are held out only where asked."""
     # They register themselves when they are imported.
     from tests.madeup import fabric_faults, node_faults, process_faults
 
     assert fabric_faults, node_faults
     assert process_faults
-    for kind in FAULTS.values():
-        if held_out or not kind.held_out:
-            yield kind
+    for name in _TEXTS:
+        if held_out or not FAULTS[name].held_out:
+            yield FAULTS[name]
 
 
 def any_node(condition: Condition, chance: Chance) -> int:
     return chance.randrange(condition.shape.nodes)
 
 
-def any_port(condition: Condition, chance: Chance) -> tuple[int, int]:
+def any_port(condition: Condition, chance: Chance) -> Port:
     return any_node(condition, chance), chance.randrange(condition.shape.rails)
 
 
