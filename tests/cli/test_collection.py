@@ -103,13 +103,8 @@ def test_validate_modules_finds_only_the_license(installed):
     collection = installed / "collections/ansible_collections/rdmaprov/node"
     done = execute(
         [
-            sys.executable,
-            checker,
-            "--format=json",
-            "--arg-spec",
-            "--collection",
-            "ansible_collections/rdmaprov/node",
-            "plugins/modules",
+            *(sys.executable, checker, "--format=json", "--arg-spec", "--collection"),
+            *("ansible_collections/rdmaprov/node", "plugins/modules"),
         ],
         cwd=collection,
         env={

@@ -90,13 +90,7 @@ def test_yaml_is_read_as_data(tmp_path):
     text = HOSTS.replace("{canary}", str(canary))
     sites.write(tmp_path / "site", {"hosts.yml": text, "x.yml": "plugin: constructed\ng: {}\n"})
     assert completed(tmp_path) == [
-        "all",
-        "gpu-1-01",
-        "gpu-1-02",
-        "gpu-1-03",
-        "login",
-        "n1",
-        "rack1",
+        *("all", "gpu-1-01", "gpu-1-02", "gpu-1-03", "login", "n1", "rack1")
     ]
     assert not canary.exists()
 

@@ -50,14 +50,7 @@ def site(cluster, tmp_path):
 def begin_jobs(cluster, *nodes):
     for node in nodes:
         job = cluster.ask(
-            "sbatch",
-            "--parsable",
-            "--export=NONE",
-            "-w",
-            node,
-            "-o",
-            "/dev/null",
-            "--wrap",
+            *("sbatch", "--parsable", "--export=NONE", "-w", node, "-o", "/dev/null", "--wrap"),
             "sleep 120",
         )
         asked = ("squeue", "-h", "-j", job, "-o", "%T")

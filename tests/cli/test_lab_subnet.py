@@ -68,12 +68,8 @@ def test_fault_is_named_among_128_nodes(lab, tmp_path, capfd, fault):
 @pytest.mark.parametrize(
     "options",
     [
-        "--nodes 8 --rails 1 --spines 0",
-        "--spines 3",
-        "--spines 5 --cables 1",
-        "--cables 1",
-        "--nodes 13",
-        "--nodes 128 --nodes-per-leaf 16 --spines 8",
+        *("--nodes 8 --rails 1 --spines 0", "--spines 3", "--spines 5 --cables 1", "--cables 1"),
+        *("--nodes 13", "--nodes 128 --nodes-per-leaf 16 --spines 8"),
         "--nodes 32 --rails 2 --cores 4",
     ],
 )

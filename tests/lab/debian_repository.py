@@ -70,11 +70,8 @@ class Packages:
     ) -> None:
         tree = self.directory / f"{name}.tree"
         control = [
-            f"Package: {name}",
-            f"Version: {version}",
-            "Architecture: all",
-            "Maintainer: Lab <lab@example.org>",
-            f"Description: stand-in for {name}",
+            *(f"Package: {name}", f"Version: {version}", "Architecture: all"),
+            *("Maintainer: Lab <lab@example.org>", f"Description: stand-in for {name}"),
         ]
         control += [f"Depends: {depends}"] if depends else []
         control += [more] if more else []

@@ -36,14 +36,8 @@ class Gate:
     def start_sweep(self):
         """Return a run that is in a sweep."""
         return self.fleet.start_until(
-            "accept",
-            "ranks.jsonl",
-            "rail 0: sweep",
-            "--ignore-validate",
-            "--sizes",
-            SIZES,
-            "--stages",
-            "fleet",
+            *("accept", "ranks.jsonl", "rail 0: sweep", "--ignore-validate", "--sizes", SIZES),
+            *("--stages", "fleet"),
         )
 
     def wait_for(self, started):

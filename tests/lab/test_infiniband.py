@@ -35,12 +35,8 @@ OF_PORT = (
 )
 # Of inventory/ib: what says how the fabric is, and not what the hardware of its nodes is.
 OF_FABRIC = (
-    "fabric_kind",
-    "fabric_partition_keys",
-    "fabric_service_level",
-    "fabric_adaptive_routing",
-    "fabric_ipoib",
-    "fabric_sharp",
+    *("fabric_kind", "fabric_partition_keys", "fabric_service_level", "fabric_adaptive_routing"),
+    *("fabric_ipoib", "fabric_sharp"),
 )
 
 

@@ -146,14 +146,7 @@ def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_r
     with scheduled(lab, tmp_path) as (fleet, slurm):
         accept_signed(fleet, tmp_path)
         job = slurm.ask(
-            "sbatch",
-            "--parsable",
-            "--export=NONE",
-            "-w",
-            NODE,
-            "-o",
-            "/dev/null",
-            "--wrap",
+            *("sbatch", "--parsable", "--export=NONE", "-w", NODE, "-o", "/dev/null", "--wrap"),
             "sleep 900",
         )
         assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING")

@@ -11,11 +11,7 @@ pytestmark = pytest.mark.lab
 NODE = "node1"
 # The last one leaves nothing of what another one breaks.
 FAULTS = (
-    "pfc-wrong-priority",
-    "pfc-two-priorities",
-    "dscp-entry-lost",
-    "ets-changed",
-    "tos-lost",
+    *("pfc-wrong-priority", "pfc-two-priorities", "dscp-entry-lost", "ets-changed", "tos-lost"),
     "trust-pcp",
 )
 MAP = [[dscp, dscp >> 3] for dscp in range(64)]

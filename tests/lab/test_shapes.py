@@ -15,15 +15,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.hours]
 
 # Nodes of two shapes in one lab, where one can reach the other's rails, and has as many.
 LABS = (
-    "bond",
-    "ifupdown,netplan",
-    "networkmanager",
-    "renamed",
-    "no-ipv4",
-    "numa",
-    "storage",
-    "vlan",
-    "bookworm,trixie",
+    *("bond", "ifupdown,netplan", "networkmanager", "renamed", "no-ipv4", "numa", "storage"),
+    *("vlan", "bookworm,trixie"),
 )
 # A fault, its rail, and the role that repairs it. All are there at once, as each verb takes an
 # emulated node minutes; each has a role and a check of its own to find it.

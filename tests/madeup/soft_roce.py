@@ -14,24 +14,12 @@ from rdmaprov.watch.verdict import line
 
 # As `open` of watch/node/counters.py lists them on a node of the lab.
 NAMES = (
-    "hw.sent_pkts",
-    "hw.rcvd_pkts",
-    "hw.out_of_seq_request",
-    "hw.rcvd_seq_err",
-    "hw.completer_retry_err",
-    "hw.retry_exceeded_err",
-    "hw.link_downed",
-    "down",
-    "netdev.tx_bytes",
-    "netdev.rx_bytes",
-    "carrier_changes",
-    "ethtool.tx_bytes_phy",
-    "ethtool.rx_bytes_phy",
-    "ethtool.rx_discards_phy",
-    "ethtool.link_down_events_phy",
+    *("hw.sent_pkts", "hw.rcvd_pkts", "hw.out_of_seq_request", "hw.rcvd_seq_err"),
+    *("hw.completer_retry_err", "hw.retry_exceeded_err", "hw.link_downed", "down"),
+    *("netdev.tx_bytes", "netdev.rx_bytes", "carrier_changes", "ethtool.tx_bytes_phy"),
+    *("ethtool.rx_bytes_phy", "ethtool.rx_discards_phy", "ethtool.link_down_events_phy"),
     *(f"ethtool.tx_prio{each}_{unit}" for each in range(8) for unit in ("bytes", "packets")),
-    "ethtool.rx_prio3_discards",
-    "ethtool.rx_prio3_pause_duration",
+    *("ethtool.rx_prio3_discards", "ethtool.rx_prio3_pause_duration"),
     "ethtool.tx_prio3_pause_duration",
 )
 Counts = Mapping[str, int]

@@ -159,17 +159,8 @@ class MadeUpWatch:
 
 
 _BIG = {
-    "sent",
-    "received",
-    "sent_phy",
-    "received_phy",
-    "paused_us",
-    "pausing_us",
-    "marked",
-    "cnps_sent",
-    "cnps_handled",
-    "out_of_sequence",
-    "waits",
+    *("sent", "received", "sent_phy", "received_phy", "paused_us", "pausing_us", "marked"),
+    *("cnps_sent", "cnps_handled", "out_of_sequence", "waits"),
 }
 
 

@@ -120,16 +120,7 @@ class NamespaceFleet:
     def _connect(self, name: str, device: str, address: str) -> None:
         node, port = self.nodes[name], f"{name}-{device}"
         self._switch.enter(
-            "ip",
-            "link",
-            "add",
-            port,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            device,
-            "netns",
+            *("ip", "link", "add", port, "type", "veth", "peer", "name", device, "netns"),
             str(node.pid),
         )
         self._switch.enter("ip", "link", "set", port, "master", device, "up")
@@ -166,19 +157,8 @@ class NamespaceFleet:
     def slow_down(self, name: str, device: str, rate: str) -> None:
         """Limit what a node sends on a rail, in tc's words for a rate."""
         self.nodes[name].enter(
-            "tc",
-            "qdisc",
-            "add",
-            "dev",
-            device,
-            "root",
-            "tbf",
-            "rate",
-            rate,
-            "burst",
-            "64kb",
-            "latency",
-            "400ms",
+            *("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "64kb"),
+            *("latency", "400ms"),
         )
 
     def hook(self, name: str, source: str) -> None:

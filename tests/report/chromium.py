@@ -9,13 +9,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--no-first-run"),
 )
 WIDE = 1200
 ROOT = Path(__file__).parents[2]

@@ -9,18 +9,10 @@ from tests.validate.runner import SKIPPED, functions, hosts_of, judge, table
 # Of the healthy node; and rdma_cm's ToS is only shown where somebody opened its directory.
 NOT_JUDGED = {*SKIPPED, "test_roce_qos_marking.py::test_rdma_cm_marks_with_tos"}
 REMOVED = (
-    "/etc/rdmaprov",
-    "/etc/systemd/network",
-    "/etc/systemd/system",
-    "/etc/modprobe.d/rdmaprov.conf",
-    "/etc/modules-load.d",
-    "/etc/sysctl.d",
-    "/etc/security/limits.d",
-    "/etc/nccl.conf",
-    "/opt/rdmaprov",
-    "/sys/module/nvidia_peermem",
-    "/sys/kernel/mm/memory_peers/nv_mem",
-    "/sys/kernel/config/rdma_cm/mlx5_0",
+    *("/etc/rdmaprov", "/etc/systemd/network", "/etc/systemd/system"),
+    *("/etc/modprobe.d/rdmaprov.conf", "/etc/modules-load.d", "/etc/sysctl.d"),
+    *("/etc/security/limits.d", "/etc/nccl.conf", "/opt/rdmaprov", "/sys/module/nvidia_peermem"),
+    *("/sys/kernel/mm/memory_peers/nv_mem", "/sys/kernel/config/rdma_cm/mlx5_0"),
     "/sys/kernel/config/rdma_cm/mlx5_1",
 )
 PFC = {"delay": 0, "prio_pfc": [False] * 8}

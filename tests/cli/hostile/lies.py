@@ -11,16 +11,8 @@ from tests.cli.hostile import framing, wrong
 SEED_VARIABLE = "RDMAPROV_FUZZ_SEED"
 VERBS = ("plan", "validate", "apply --drifted", "discover", "accept")
 _ENDS = (
-    "exit 1",
-    "exit 77",
-    "exit 127",
-    "exit 255",
-    "signal 9",
-    "signal 11",
-    "signal 15",
-    "silence",
-    "drip 5",
-    "errors 100",
+    *("exit 1", "exit 77", "exit 127", "exit 255", "signal 9", "signal 11", "signal 15", "silence"),
+    *("drip 5", "errors 100"),
 )
 
 

@@ -128,19 +128,8 @@ def _try_validate(directory: Path, lies: list[Lie], number: int) -> Tally:
 def _try_accept(directory: Path, lies: list[Lie], number: int) -> Tally:
     fleet = Fleet(directory, lies, {"verb": "accept"}, number, replayed=HONEST_RANKS)
     ran = fleet.run(
-        "accept",
-        "site",
-        "--ignore-validate",
-        "--backend",
-        "gloo",
-        "--sizes",
-        "1M:1M",
-        "--isolate",
-        "never",
-        "--stages",
-        "fleet",
-        "--timeout",
-        "10",
+        *("accept", "site", "--ignore-validate", "--backend", "gloo", "--sizes", "1M:1M"),
+        *("--isolate", "never", "--stages", "fleet", "--timeout", "10"),
     )
     found = {name: entry["findings"] for name, entry in ran.nodes.items()}
     tally = Tally("accept")
