@@ -95,42 +95,32 @@ def of_frames(after: int = 0, stage: str = "") -> list[Lie]:
     ]
 
 
-SURVEY = (
-    ("roles",),
-    ("roles", "limits"),
-    ("roles", "limits", "changes"),
-    ("roles", "limits", "reboot"),
-    ("roles", "limits", "changes", 0, "seen"),
-    ("pending",),
-    ("problems",),
-    ("boot_id",),
+def _places(words: str) -> tuple[wrong.Place, ...]:
+    """Return places in a document, each of them written as its keys with slashes between."""
+    return tuple(
+        tuple(int(key) if key.isdigit() else key for key in word.split("/"))
+        for word in words.split()
+    )
+
+
+SURVEY = _places(
+    "roles roles/limits roles/limits/changes roles/limits/reboot roles/limits/changes/0/seen "
+    "pending problems boot_id"
 )
 # A text there may be any; so only what is no list, no mapping, or has a pattern.
 STRICT_SURVEY = (*(place for place in SURVEY if place[-1] != "seen"),)
 SURVEY_SAYS = (("problems", 0), ("roles", "limits", "changes", 0, "seen"))
-FACTS = (
-    ("rails",),
-    ("rails", 0, "pci"),
-    ("rails", 0, "netdev"),
-    ("rails", 0, "path"),
-    ("rails", 0, "numa_node"),
-    ("rails", 0, "gbps"),
-    ("rails", 0, "addresses"),
-    ("gpus",),
-    ("gpus", 0, "pci"),
-    ("memory_bytes",),
-    ("numa_nodes",),
-    ("kernel",),
+FACTS = _places(
+    "rails rails/0/pci rails/0/netdev rails/0/path rails/0/numa_node rails/0/gbps "
+    "rails/0/addresses gpus gpus/0/pci memory_bytes numa_nodes kernel"
 )
-PREFLIGHT = (
-    ("time",), ("rails",), ("rails", 0, "there"), ("rails", 0, "addresses"),
-    ("rails", 0, "counters"), ("others",), ("torch",), ("gpus",), ("port",), ("addresses",),
-    ("identity",), ("identity", "machine"), ("identity", "rails"), ("identity", "rails", 0),
-    ("identity", "gpus"), ("identity", "versions"),
-)  # fmt: skip
+PREFLIGHT = _places(
+    "time rails rails/0/there rails/0/addresses rails/0/counters others torch gpus port addresses "
+    "identity identity/machine identity/rails identity/rails/0 identity/gpus identity/versions"
+)
 EVENTS = {
-    "checked": (("plane",), ("bytes",), ("dtypes",), ("rank",)),
-    "row": (("plane",), ("bytes",), ("in_place",), ("count",), ("median_us",), ("p99_us",)),
+    "checked": _places("plane bytes dtypes rank"),
+    "row": _places("plane bytes in_place count median_us p99_us"),
 }
 _QUIET = (
     ("preflight", "", "body", "garbage after"),  # behind a good answer: the next stage shows it

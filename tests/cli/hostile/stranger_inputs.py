@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import yaml
 from tests.cli.certified import SIZES, CertifiedFleet
 from tests.cli.hostile import wrong
 from tests.cli.hostile.strangers import SECRET, Input
@@ -31,6 +33,7 @@ from rdmaprov.history.index import NAME, Index
 
 SITE = "inventory/prod"
 _REFUSED = frozenset({2})
+_TABLES = yaml.load(Path(__file__).with_suffix(".yml").read_text(), Loader=yaml.CSafeLoader)
 _KEYS = "{" + ", ".join(f'"{number}": 0' for number in range(50_000)) + ', "49999": 0}'
 # Of any JSON file: by title, what stands in it.
 _BOMBS: dict[str, Callable[[], bytes]] = {
@@ -94,16 +97,14 @@ def _documents(name: str, good: Any, words: Sequence[object], codes: set[int]) -
         ),
         *((title, here(bomb, *words)) for title, bomb in _BOMBS.items()),
     ]
-    for title, plant in _PLANTS.items():
 
-        def make(place: Path, plant: Callable[[Path], object] = plant) -> Sequence[object]:
-            _put(name, b"", *words)(place)
-            path = place / name
-            path.unlink()
-            plant(path)
-            return words
+    def planted(plant: Callable[[Path], object], place: Path) -> Sequence[object]:
+        here(b"")(place)
+        (place / name).unlink()
+        plant(place / name)
+        return words
 
-        found.append((title, make))
+    found += [(title, partial(planted, plant)) for title, plant in _PLANTS.items()]
     return [Input(title, make, frozenset(codes)) for title, make in found]
 
 
@@ -162,13 +163,11 @@ def _index(place: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None)
 
 
-def _planted(place: Path, change: Callable[[sqlite3.Connection], object]) -> Sequence[object]:
+def _planted(statements: str, place: Path) -> Sequence[object]:
     """Change an index, as who sends runs can: they are copied, with the index."""
-    with (
-        contextlib.closing(_index(place)) as connection,
-        contextlib.suppress(sqlite3.IntegrityError),
-    ):
-        change(connection)
+    kept = contextlib.suppress(sqlite3.IntegrityError)
+    with contextlib.closing(_index(place)) as connection, kept:
+        connection.executescript(statements)
     path = place / "runs" / NAME
     copied = path.with_name("copied")
     copied.write_bytes(path.read_bytes())
@@ -189,25 +188,7 @@ def _columns() -> list[tuple[str, str]]:
 
 _ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
 _SCHEMAS = {
-    "a view without end": f"DROP TABLE made; CREATE VIEW made(version) AS {_ENDLESS}",
-    "a view of runs": f"DROP TABLE run; CREATE VIEW run(name, stamp) AS {_ENDLESS}",
-    "a view more": f"CREATE VIEW more AS {_ENDLESS}",
-    "a trigger": "CREATE TRIGGER t AFTER DELETE ON run"  # noqa: S608 - our names
-    f" BEGIN DELETE FROM state WHERE run IN ({_ENDLESS}); END",
-    "a trigger that fails": "CREATE TRIGGER t BEFORE INSERT ON run"
-    " BEGIN SELECT RAISE(ABORT, 'x'); END",
-    "a table more": "CREATE TABLE more (x)",
-    "an index more": "CREATE INDEX more ON run (name)",
-    "an index of an expression": "CREATE INDEX more ON run (abs(id) % 9)",
-    "no table of runs": "DROP TABLE run",
-    "a column more": "ALTER TABLE run ADD COLUMN more TEXT",
-    "a column less": "DROP TABLE fact; CREATE TABLE fact (run INTEGER, node TEXT, key TEXT)",
-    "a column with a default": "DROP TABLE made; CREATE TABLE made (version TEXT DEFAULT 'x')",
-    "a column that is made": "DROP TABLE fact; CREATE TABLE fact (run, node, key, value AS (run) )",
-    "another version": "UPDATE made SET version = 'x'",
-    "no version": "DELETE FROM made",
-    "a write-ahead log": "PRAGMA journal_mode = WAL",
-    "a name with an escape": "UPDATE run SET name = char(27) || '[2J' || id, stamp = 'x'",
+    title: text.replace("@ENDLESS@", _ENDLESS) for title, text in _TABLES["schemas"].items()
 }
 
 
@@ -238,23 +219,14 @@ _FILES: dict[str, Callable[[Path], object]] = {
 
 def indexes() -> list[Input]:
     """Return history.sqlite, and what SQLite keeps beside it; the metrics are those without it."""
-    found: list[tuple[str, Callable[[Path], Any]]] = []
-    for title, statements in _SCHEMAS.items():
-
-        def alter(place: Path, statements: str = statements) -> Sequence[object]:
-            return _planted(place, lambda index: index.executescript(statements))
-
-        found.append((title, alter))
-    for number, (table, column) in enumerate(_columns()):
-
-        def fill(
-            place: Path, table: str = table, column: str = column, number: int = number
-        ) -> Sequence[object]:
-            value = ("x'00ff'", "'\x1b[2J'", "-9e999", "NULL", "'passed'")[number % 5]
-            change = f"UPDATE OR REPLACE {table} SET {column} = {value}"  # noqa: S608 - our names
-            return _planted(place, lambda index: index.execute(change))
-
-        found.append((f"another {table}.{column}", fill))
+    values = cycle(("x'00ff'", "'\x1b[2J'", "-9e999", "NULL", "'passed'"))
+    changes = {
+        f"another {table}.{column}": f"UPDATE OR REPLACE {table} SET {column} = {value}"  # noqa: S608 - our names
+        for (table, column), value in zip(_columns(), values, strict=False)
+    }
+    found: list[tuple[str, Callable[[Path], Any]]] = [
+        (title, partial(_planted, text)) for title, text in {**_SCHEMAS, **changes}.items()
+    ]
     for suffix, title in (("", ""), ("-journal", "journal: "), ("-wal", "log: ")):
         found += [
             (f"{title}{name}", partial(_plant_index, plant, suffix))
@@ -315,72 +287,18 @@ def metrics() -> list[Input]:
     ]
 
 
-_OK = b"HTTP/1.1 200 OK\r\n"
-# By title: what a receiver says first, what it says again, and after how many seconds; it hangs up
-# without such a time.
-_RECEIVERS: dict[str, tuple[bytes, bytes, float]] = {
-    "silence": (b"", b"", 1),
-    "body drip": (_OK + b"Content-Length: 999\r\n\r\n", b"x", 1),
-    "header drip": (b"HTTP/1.1 200 OK\r\nX: ", b"y", 1),
-    "header lines that drip": (_OK, b"X: y\r\n", 1),
-    "status drip": (b"HTTP/1.1 ", b"2", 1),
-    "headers without end": (_OK, b"X: y\r\n" * 10, 0.001),
-    "a header without end": (_OK + b"X: ", b"y" * 4096, 0.001),
-    "continue without end": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.01),
-    "a body without end": (_OK + b"\r\n", b"x" * 65_536, 0.001),
-    "chunks without end": (_OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 0.01),
-    "a chunk of 4 EB": (_OK + b"Transfer-Encoding: chunked\r\n\r\n3fffffffffffffff\r\n", b"x", 1),
-    "a chunk that is none": (_OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"", 0),
-    "a length of 4 EB": (_OK + b"Content-Length: 4611686018427387904\r\n\r\n", b"x", 1),
-    "a negative length": (_OK + b"Content-Length: -1\r\n\r\n", b"x", 1),
-    "a length that is none": (_OK + b"Content-Length: x\r\n\r\n", b"", 0),
-    "hangs up": (b"", b"", 0),
-    "hangs up in the status": (b"HTTP/1.1 2", b"", 0),
-    "no HTTP": (b"220 smtp ready\r\n", b"", 0),
-    "HTTP/0.9": (b"<html>", b"", 0),
-    "escapes as a reason": (b"HTTP/1.1 500 \x1b[2J\x9b\r\n\r\n", b"", 0),
-    "escapes as a status": (b"\x1b]0;x\x07 200 OK\r\n\r\n", b"", 0),
-    "a status of 5,000 digits": (b"HTTP/1.1 " + b"9" * 5000 + b" x\r\n\r\n", b"", 0),
-    "a negative status": (b"HTTP/1.1 -20 x\r\n\r\n", b"", 0),
-    "a status line of a megabyte": (b"HTTP/1.1 200 " + b"x" * (1 << 20), b"", 0),
-    "the secret again": (f"HTTP/1.1 500 /{SECRET}?{SECRET}\r\n\r\n".encode(), b"", 0),
-    "redirect to a file": (b"HTTP/1.1 302 x\r\nLocation: file:///etc/passwd\r\n\r\n", b"", 0),
-    "redirect to itself": (b"HTTP/1.1 307 x\r\nLocation: /\r\n\r\n", b"", 0),
-    "asks for a password": (b'HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm="x"\r\n\r\n', b"", 0),
-    "asks for a proxy's password": (b"HTTP/1.1 407 x\r\n\r\n", b"", 0),
-    "later, for ever": (b"HTTP/1.1 503 x\r\nRetry-After: 99999\r\n\r\n", b"", 0),
-    "another protocol": (b"HTTP/1.1 101 x\r\nUpgrade: x\r\n\r\n", b"x", 1),
-    "a lone line": (b"\n", b"\n", 1),
-    "zero bytes": (b"\0" * 9000, b"", 0),
+def _sent(said: str | list[Any]) -> bytes:
+    """Return what a receiver says: a text, or texts, of which each may be said many times."""
+    parts = [said] if isinstance(said, str) else said
+    texts = (part if isinstance(part, str) else part[0] * part[1] for part in parts)
+    return "".join(texts).replace("@SECRET@", SECRET).encode("latin-1")
+
+
+_RECEIVERS = {
+    title: (_sent(first), _sent(again), pause)
+    for title, (first, again, pause) in _TABLES["receivers"].items()
 }
-_PROGRAMS = {
-    "sleeps": "sleep 60",
-    "ignores signals": "trap '' TERM INT HUP; sleep 60; sleep 60",
-    "leaves a child with its streams": "sleep 60 & exit 0",
-    "leaves a child and fails": "sleep 60 & exit 3",
-    "reads nothing and sleeps": "exec 0<&-; sleep 60",
-    "prints without end": "exec yes",
-    "prints errors without end": "exec yes >&2",
-    "prints escapes": r"printf '\033[2J' >&2; exit 1",
-    "kills itself": "kill -9 $$",
-    "stops itself": "kill -STOP $$",
-    "reads slowly": "while read -r line; do sleep 5; done",
-    "another session": "exec setsid sleep 60",
-}
-_URLS = (
-    f"http://me:{SECRET}@127.0.0.1:1/x", f"https://{SECRET}@127.0.0.1:1/", f"http://:{SECRET}@h/",
-    f"http://127.0.0.1:{SECRET}/", f"http://127.0.0.1:1/{SECRET} x", f"http://[::1/{SECRET}",
-    f"http://[{SECRET}]/", f"http://[127.0.0.1]:1/{SECRET}", f"http://127.0.0.1:99999/{SECRET}",
-    f"http://127.0.0.1:-1/{SECRET}", f"http://127.0.0.1:0/{SECRET}", f"http:///{SECRET}",
-    f"http://?{SECRET}", f"http://#{SECRET}", f"http://127.0.0.1:1/?token={SECRET}\r\nX: y",
-    f"http://127.0.0.1:1/{SECRET}\x1b[2J", f"http://127.0.0.1:1/\u00e9{SECRET}",
-    f"http://\u00e9\u00e9/{SECRET}", f"http://{'a' * 70}/{SECRET}", f"http://a..b/{SECRET}",
-    f"http://127.0.0.1:1/{SECRET}", f"http://[::1]:1/{SECRET}", f"HTTP://127.0.0.1:1/{SECRET}",
-    f"http://127.0.0.1:1\\@h/{SECRET}", f"http://127.0.0.1:1/{SECRET}%", f"http://%31/{SECRET}",
-    f"ftp://me:{SECRET}@h/", f"file:///{SECRET}", f"https//me:{SECRET}@h/", f"hooks/{SECRET}",
-    f"http:/127.0.0.1/{SECRET}", f"gopher://h/{SECRET}", f"data:,{SECRET}", f"//h/{SECRET}",
-    f"http://256.1.1.1:1/{SECRET}", f"http://0x7f.1:1/{SECRET}", f"https://127.0.0.1:1/{SECRET}",
-)  # fmt: skip
+_URLS = [url.replace("@SECRET@", SECRET) for url in _TABLES["urls"]]
 
 
 def _listen(head: bytes, again: bytes, pause: float) -> int:
@@ -426,7 +344,7 @@ def notifications() -> list[Input]:
         *(Input(t, partial(receive, t), codes, said, no_proxy) for t in _RECEIVERS),
         *(
             Input(f"program: {t}", partial(program, text), codes, said)
-            for t, text in _PROGRAMS.items()
+            for t, text in _TABLES["programs"].items()
         ),
         *(
             Input(f"URL {url!r}", partial(notify, url), frozenset({0, 2}), environment=no_proxy)
