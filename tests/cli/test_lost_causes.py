@@ -1,4 +1,4 @@
-"""Each cause for which a node can be asked nothing: one text and one exit code of all verbs."""
+"""All verbs alike: a text for each cause that a node cannot be asked, and one read of the site."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ VERBS = {
     "record": ["record", "site", "--limit", "n1"],
     "replace": ["replace", "site", "n1"],
 }
+# It ends by itself where it can watch nobody.
+MORE = {"watch": ("--for", "5s")}
 SHIM = "echo 'pyenv: python3.11: command not found' >&2; exit 127"  # as pyenv's shims end
 
 
@@ -158,8 +160,30 @@ def test_node_whose_disk_is_full_is_asked_all_the_same(tmp_path, keys, verb):
     """What a verb reads needs no file there; these nodes lack rails, which is what is found."""
     with full_disk(tmp_path / "disk") as disk:
         given = Sshd(keys).variables("node.example", f"SetEnv HOME={disk.path} TMPDIR={disk.path}")
-        # `watch` ends by itself where it can watch nobody.
-        code, said = said_by(tmp_path, verb, given, *(["--for", "5s"] if verb == "watch" else []))
+        code, said = said_by(tmp_path, verb, given, *MORE.get(verb, ()))
     assert not re.search("unreachable|could not read|No space left", said), said
     right = {"validate": 0, "record": 0, "discover": ExitCode.UNKNOWN}
     assert code == right.get(verb, ExitCode.FAILED), said
+
+
+# Ansible's plugin `script` starts it for each reading; who did is the parent's command line.
+SCRIPT = "#!/bin/sh\n{ tr '\\0' ' ' < /proc/$PPID/cmdline; echo; } >> %s\ncat %s\n"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verb_reads_its_site_once(tmp_path, verb):
+    given = Sshd(tmp_path).variables("node.example")
+    hosts = {"n1": {"unit": 1}, "n2": {"unit": 2}}
+    shared = {**given, "ansible_python_interpreter": sys.executable}
+    listed = {"nodes": {"hosts": [*hosts], "vars": shared}, "_meta": {"hostvars": hosts}}
+    (tmp_path / "hosts.json").write_text(json.dumps(listed))
+    files = {name: text for name, text in GOOD.items() if name != "hosts.yml"}
+    log = tmp_path / "readings"
+    files["hosts"] = SCRIPT % (log, tmp_path / "hosts.json")
+    (write(tmp_path / "site", files) / "hosts").chmod(0o755)
+    (tmp_path / "test_own.py").write_text("def test_it(host):\n    host.run_test('true')\n")
+    own = {"ANSIBLE_HOME": str(tmp_path / "ansible"), "COLUMNS": "400"}
+    done = start(*VERBS[verb], *MORE.get(verb, ()), cwd=tmp_path, **own)
+    assert re.search(r"n1|n\[1-2\]|2 nodes", done.stdout + done.stderr), done
+    readers = [line for line in log.read_text().splitlines() if "ansible-playbook" not in line]
+    assert len(readers) == 1, readers

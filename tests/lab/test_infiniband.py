@@ -1,7 +1,7 @@
 """Nodes of the shape infiniband, with the variables of inventory/ib: from the factory to validate.
 
 Their ports are files (docs/stand-ins.md); all else of the nodes is real. The fabric itself is on
-ibsim: tests/cli/test_lab_subnet_site.py and tests/roles/test_subnet_manager_ibsim.py.
+ibsim: tests/cli/test_lab_subnet.py and tests/roles/test_subnet_manager_ibsim.py.
 """
 
 from collections.abc import Mapping
