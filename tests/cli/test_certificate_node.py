@@ -62,31 +62,22 @@ def test_files_are_root_s_alone_and_the_node_is_valid(node):
     assert (code, line.startswith("valid until 2")) == (0, True)
 
 
+SERIAL = "sys/class/dmi/id/product_serial"
+NIC = "sys/class/infiniband"
+GPU = "proc/driver/nvidia/gpus/0000:01:00.0"
+UUID = "GPU 0000:01:00.0: UUID was GPU-00000000-0000-4000-8000-000000000001, is GPU-1"
+
+
 @pytest.mark.parametrize(
     ("file", "text", "says", "exits"),
     [
-        (
-            "sys/class/dmi/id/product_serial",
-            "SN9",
-            "machine's serial number was SN000000, is SN9",
-            1,
-        ),
-        ("sys/class/infiniband/mlx5_1/node_guid", "1:2:3:4", "rail 1: GUID of its NIC was 9c63", 1),
-        (
-            "sys/class/infiniband/mlx5_0/fw_ver",
-            "1.2.3",
-            "rail 0: NIC firmware was 28.43.2026, is",
-            4,
-        ),
+        (SERIAL, "SN9", "machine's serial number was SN000000, is SN9", 1),
+        (f"{NIC}/mlx5_1/node_guid", "1:2:3:4", "rail 1: GUID of its NIC was 9c63", 1),
+        (f"{NIC}/mlx5_0/fw_ver", "1.2.3", "rail 0: NIC firmware was 28.43.2026, is", 4),
         ("sys/module/nvidia/version", "580.65.06", "NVIDIA driver was 570.86.15, is 580.65.06", 4),
         ("proc/sys/kernel/osrelease", "6.8.0-61", "kernel was 6.8.0-60-generic, is 6.8.0-61", 4),
-        (
-            "proc/driver/nvidia/gpus/0000:01:00.0/information",
-            "GPU UUID: GPU-1\nModel: NVIDIA H100 80GB HBM3\n",
-            "GPU 0000:01:00.0: UUID was GPU-00000000-0000-4000-8000-000000000001, is GPU-1",
-            1,
-        ),
-        ("sys/class/dmi/id/product_serial", "\x1b[2J\x9b", "is ?[2J", 1),
+        (f"{GPU}/information", "GPU UUID: GPU-1\nModel: NVIDIA H100 80GB HBM3\n", UUID, 1),
+        (SERIAL, "\x1b[2J\x9b", "is ?[2J", 1),
     ],
 )
 def test_what_is_another_now_is_named(node, file, text, says, exits):
@@ -99,7 +90,7 @@ def test_what_is_another_now_is_named(node, file, text, says, exits):
 @pytest.mark.parametrize(
     ("gone", "says"),
     [
-        ("proc/driver/nvidia/gpus/0000:01:00.0", "GPU 0000:01:00.0: it is not there"),
+        (GPU, "GPU 0000:01:00.0: it is not there"),
         ("sys/class/net/rail1", "rail 1: the NIC rail1 is not there"),
     ],
 )
@@ -122,36 +113,24 @@ def test_a_uuid_that_the_driver_does_not_show_is_unknown(node):
     assert (code, "cannot be read now" in line) == (4, True), line
 
 
-def _damage(path):
-    path.write_text('{"signed": "{}"}')
-
-
-def _open_to_all(path):
-    path.chmod(0o666)
-
-
-def _deep(path):
-    path.write_text("[" * 100_000)
-
-
-def _text(path):
-    path.write_bytes(b"\xff")
-
-
 def test_a_check_that_fails_blames_no_node(node):
     """Whatever goes wrong: 1 is for what is known to be wrong with the node."""
     path = node / PROGRAM
-    path.write_text(
-        path.read_text().replace(
-            "def read_identity(",
-            "def read_identity(x, y=0, *z):\\n    raise RuntimeError(5)\\ndef _(",
-            1,
-        )
-    )
+    broken = "def read_identity(x, y=0, *z):\\n    raise RuntimeError(5)\\ndef _("
+    path.write_text(path.read_text().replace("def read_identity(", broken, 1))
     assert check(node) == (4, "unknown: the check failed: RuntimeError: 5")
 
 
-@pytest.mark.parametrize("change", [Path.unlink, _damage, _open_to_all, _deep, _text])
+@pytest.mark.parametrize(
+    "change",
+    [
+        Path.unlink,
+        lambda path: path.write_text('{"signed": "{}"}'),
+        lambda path: path.chmod(0o666),
+        lambda path: path.write_text("[" * 100_000),
+        lambda path: path.write_bytes(b"\xff"),
+    ],
+)
 def test_a_file_that_cannot_be_trusted_is_unknown(node, change):
     change(node / LEFT)
     code, line = check(node)

@@ -16,8 +16,11 @@ from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 
 NOWHERE = (ExitCode.INVALID_SITE, "error: nowhere: no such directory")
+FULL = "No space left on device"
+FREE_SPACE = "Free space there, then run the same command again."
 OTHER = "Name another file or directory, or allow it."
-FLOOR = "floor --nodes=2 --gpus-per-node=8 --rails=8 --link-gbps=400"
+FLOOR = "floor --nodes=2 --gpus-per-node=8 --rails=8 --link-gbps=400 --size=8G"
+NO_OPTION = "error: No such option '--no-such'. Did you mean '--nodes'?"
 # Of each verb: cheap words, how it ends, its first line. All else that a verb prints and refuses
 # is tested by calls, which this test compares with a start.
 STARTS = {
@@ -34,17 +37,9 @@ STARTS = {
     "completion": ("bash", ExitCode.OK, "_rdmaprov_completion() {"),
     "discover": ("nowhere", *NOWHERE),
     "dossier": ("nowhere n1", ExitCode.USAGE, "error: nowhere: there is no such run"),
-    "explain": (
-        f"{FLOOR} --size=8G",
-        ExitCode.OK,
-        "2 nodes, 8 × 400G: ceiling 400 GB/s, floor 339 GB/s at 8 GiB",
-    ),
+    "explain": (FLOOR, ExitCode.OK, "2 nodes, 8 × 400G: ceiling 400 GB/s, floor 339 GB/s at 8 GiB"),
     "history": ("nowhere", ExitCode.USAGE, "error: runs/ has no run of nowhere"),
-    "init": (
-        "new --no-such",
-        ExitCode.USAGE,
-        "error: No such option '--no-such'. Did you mean '--nodes'?",
-    ),
+    "init": ("new --no-such", ExitCode.USAGE, NO_OPTION),
     "lab": ("--dir none status", ExitCode.OK, "There is no lab. Run: rdmaprov lab up"),
     "merge": ("a b", ExitCode.USAGE, "error: a: there is no such run"),
     "plan": ("nowhere", *NOWHERE),
@@ -66,11 +61,8 @@ def test_verb_works_as_a_process_as_it_does_when_called(tmp_path, verb):
     words, code, line = STARTS[verb]
     started, called = (run(verb, *words.split(), cwd=tmp_path) for run in (start, call))
     assert (started.returncode, (started.stdout + started.stderr).splitlines()[0]) == (code, line)
-    assert (called.returncode, called.stdout, called.stderr) == (
-        started.returncode,
-        started.stdout,
-        started.stderr,
-    )
+    ends = [(done.returncode, done.stdout, done.stderr) for done in (started, called)]
+    assert ends[0] == ends[1]
 
 
 def test_call_is_refused_settings_that_ansible_would_read_too_late(tmp_path):
@@ -145,14 +137,7 @@ def test_completion_completes_verbs():
         (UsageError("no such node", "Try n1."), 2, ["error: no such node", "hint:  Try n1."]),
         (UnreachableError("no answer", "Wait."), 4, ["error: no answer", "hint:  Wait."]),
         (KeyboardInterrupt(), 130, ["error: interrupted"]),
-        (
-            OSError(28, "No space left on device", "/x"),
-            4,
-            [
-                "error: /x: No space left on device",
-                "hint:  Free space there, then run the same command again.",
-            ],
-        ),
+        (OSError(28, FULL, "/x"), 4, [f"error: /x: {FULL}", f"hint:  {FREE_SPACE}"]),
         (OSError(5, "Input/output error", "/x"), 1, ["error: /x: Input/output error"]),
         *(
             (OSError(number, "No.", "/x"), 2, ["error: /x: No.", f"hint:  {OTHER}"])
@@ -171,27 +156,25 @@ def test_error_is_shown_as_lines_with_its_exit_code(monkeypatch, capsys, error, 
     assert capsys.readouterr().err.lstrip().splitlines()[: len(lines)] == lines
 
 
+LIMITED = ("accept", "apply", "check", "discover", "plan", "record", "validate")
+
+
 @pytest.mark.parametrize(
-    "verb", ["accept", "apply", "check", "discover", "plan", "record", "validate"]
+    ("verb", "option", "given", "says"),
+    [
+        *(
+            (verb, "--limit", text, "'-l' / '--limit'")
+            for verb in LIMITED
+            for text in ("", " ", ",")
+        ),
+        ("validate", "--hosts", "", "'--hosts'"),
+        *((verb, "--roles", "", "'--roles'") for verb in ("apply", "plan")),
+    ],
 )
-@pytest.mark.parametrize("pattern", ["", " ", ","])
-def test_empty_limit_is_refused_and_is_not_the_whole_fleet(tmp_path, verb, pattern):
+def test_empty_selection_is_refused_and_is_not_all(tmp_path, verb, option, given, says):
     """As an unset variable of a shell leaves it."""
-    said = rdmaprov_(verb, str(tmp_path), "--limit", pattern)
+    said = rdmaprov_(verb, str(tmp_path), option, given)
     assert said.returncode == ExitCode.USAGE
     assert said.stderr.startswith(
-        "error: Invalid value for '-l' / '--limit': is empty; leave the option out to select all\n"
+        f"error: Invalid value for {says}: is empty; leave the option out to select all\n"
     )
-
-
-def test_empty_hosts_are_refused_and_are_not_the_whole_fleet(tmp_path):
-    said = rdmaprov_("validate", str(tmp_path), "--hosts", "")
-    assert said.returncode == ExitCode.USAGE
-    assert "'--hosts': is empty" in said.stderr
-
-
-@pytest.mark.parametrize("verb", ["apply", "plan"])
-def test_empty_list_of_roles_is_refused_and_is_not_all(tmp_path, verb):
-    said = rdmaprov_(verb, str(tmp_path), "--roles", "")
-    assert said.returncode == ExitCode.USAGE
-    assert "'--roles': is empty" in said.stderr
