@@ -9,6 +9,7 @@ from rdmaprov.bandwidth import gpus
 from rdmaprov.exit_codes import ExitCode
 
 H100 = ["--nodes", "16", "--gpus-per-node", "8", "--rails", "8", "--link-gbps", "400"]
+NODES = "16 nodes, 8 × 400G:"
 
 
 @pytest.fixture
@@ -21,27 +22,29 @@ def floor(capsys):
     return run
 
 
+ASSUMED = "at 8 GiB (assumed; --size sets it)"
+
+
 @pytest.mark.parametrize(
-    ("measured", "verdict", "code"),
+    ("options", "code", "start", "end"),
     [
-        ("345", "healthy", ExitCode.OK),
-        ("287", "slow", ExitCode.FAILED),
-        ("2870", "impossible", ExitCode.FAILED),
+        (["--measured", "345"], ExitCode.OK, "", f": healthy {ASSUMED}"),
+        (["--measured", "287"], ExitCode.FAILED, "", f": slow {ASSUMED}"),
+        (["--measured", "2870"], ExitCode.FAILED, "", f": impossible {ASSUMED}"),
+        ([], ExitCode.OK, "16 nodes, 8 × 400G: ceiling 400 GB/s, floor 294 GB/s at 8 GiB", ASSUMED),
+        (["--oversubscription", "2"], ExitCode.OK, f"{NODES} ceiling 200 GB/s, floor 148", ""),
+        (["--pcie", "4x16"], ExitCode.OK, f"{NODES} ceiling 230 GB/s, floor 171", ""),
+        (["--gpus-per-node", "1"], ExitCode.OK, f"{NODES} ceiling 57.6 GB/s, floor 43", ""),
+        *(
+            (["--link-gbps", rate], ExitCode.OK, f"{NODES} ceiling 400 GB/s", "")
+            for rate in ("400G", "400 Gb/s", "NDR", "8x400", "0.4T")
+        ),
     ],
 )
-def test_verdict_is_said_and_is_the_exit_code(floor, measured, verdict, code):
-    done, said, _ = floor("--measured", measured)
-    assert done == code
-    assert said.splitlines()[0].endswith(f": {verdict} at 8 GiB (assumed; --size sets it)")
-
-
-def test_without_a_measurement_the_floor_is_derived(floor):
-    code, said, _ = floor()
-    assert code == ExitCode.OK
-    start = (
-        "16 nodes, 8 × 400G: ceiling 400 GB/s, floor 294 GB/s at 8 GiB (assumed; --size sets it)"
-    )
-    assert said.splitlines()[0] == start
+def test_first_line_and_exit_code(floor, options, code, start, end):
+    done, said, _ = floor(*options)
+    first = said.splitlines()[0]
+    assert (done, first.startswith(start), first.endswith(end)) == (code, True, True), first
 
 
 def test_verdict_names_the_size_that_it_is_of(floor):
@@ -69,19 +72,6 @@ def test_size_and_measurement_are_taken_as_people_write_them(floor, size):
         assert (code, said.splitlines()[0].endswith("slow at 8 GiB")) == (ExitCode.FAILED, True)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--size", "8x"], "error: --size 8x: '8x' is not a size\nhint:  Pass one size"),
-        (["--size", "1G:8G"], "error: --size 1G:8G: '1G:8G' is not a size"),
-        (["--measured", "287Gb/s"], "'287Gb/s' is not a number in GB/s"),
-    ],
-)
-def test_option_that_was_given_is_named(floor, options, says):
-    code, _, said = floor(*options)
-    assert (code, says in said) == (ExitCode.USAGE, True), said
-
-
 @pytest.mark.parametrize("gpu", ["MI300X", "H1000", "nvidia"])
 def test_unknown_gpu_is_refused_with_those_that_are_known(floor, gpu):
     code, said, complained = floor("--gpu", gpu)
@@ -95,23 +85,9 @@ def test_gpu_that_is_called_known_limits_in_small_letters_too(floor, gpu):
         assert "One node alone reaches" in floor("--gpu", name)[1], name
 
 
-@pytest.mark.parametrize("rate", ["400G", "400 Gb/s", "NDR", "8x400", "0.4T"])
-def test_line_rate_is_taken_as_people_write_it(floor, rate):
-    assert floor(fabric=[*H100[:-1], rate])[1].startswith("16 nodes, 8 × 400G: ceiling 400 GB/s")
-
-
-@pytest.mark.parametrize(
-    ("rate", "why", "hint"),
-    [
-        ("fast", "'fast' is no line rate, such as 400, 400G or NDR", "explain floor --help"),
-        ("2x400", "--link-gbps: '2x400' has 2 rails, and --rails names 8", "one rail, pass 800"),
-    ],
-)
-def test_other_line_rate_is_refused_in_two_lines(floor, rate, why, hint):
-    code, _, said = floor(fabric=[*H100[:-1], rate])
-    assert code == ExitCode.USAGE
-    assert why in said
-    assert hint in said
+def test_a_missing_number_is_a_usage_error(floor):
+    code, _, complained = floor(fabric=H100[:6])
+    assert (code, "--link-gbps" in complained) == (ExitCode.USAGE, True)
 
 
 def test_slow_names_causes_with_what_to_look_at(floor):
@@ -151,6 +127,13 @@ def test_json_of_an_impossible_number_is_json(floor):
         (["--measured", "-3"], "--measured -3 is not a bandwidth"),
         (["--pcie", "9x16"], "PCIe slot '9x16'"),
         (["--nodes", "many"], "'many' is not a valid integer"),
+        (["--size", "8x"], "error: --size 8x: '8x' is not a size\nhint:  Pass one size"),
+        (["--size", "1G:8G"], "error: --size 1G:8G: '1G:8G' is not a size"),
+        (["--measured", "287Gb/s"], "'287Gb/s' is not a number in GB/s"),
+        (["--link-gbps", "fast"], "'fast' is no line rate, such as 400, 400G or NDR"),
+        (["--link-gbps", "fast"], "explain floor --help"),
+        (["--link-gbps", "2x400"], "--link-gbps: '2x400' has 2 rails, and --rails names 8"),
+        (["--link-gbps", "2x400"], "one rail, pass 800"),
     ],
 )
 def test_wrong_numbers_are_a_usage_error_of_one_line_and_a_hint(floor, options, says):
@@ -158,24 +141,6 @@ def test_wrong_numbers_are_a_usage_error_of_one_line_and_a_hint(floor, options, 
     assert (code, said) == (ExitCode.USAGE, "")
     assert says in complained
     assert len(complained.splitlines()) == 2
-
-
-def test_a_missing_number_is_a_usage_error(floor):
-    code, _, complained = floor(fabric=H100[:6])
-    assert code == ExitCode.USAGE
-    assert "--link-gbps" in complained
-
-
-@pytest.mark.parametrize(
-    ("options", "start"),
-    [
-        (["--oversubscription", "2"], "ceiling 200 GB/s, floor 148"),
-        (["--pcie", "4x16"], "ceiling 230 GB/s, floor 171"),
-        (["--gpus-per-node", "1"], "ceiling 57.6 GB/s, floor 43"),
-    ],
-)
-def test_what_limits_is_taken_into_account(floor, options, start):
-    assert start in floor(*options)[1]
 
 
 def test_nodes_that_share_nvlink_may_exceed_their_rails(floor):

@@ -72,32 +72,13 @@ def test_json_has_verdict_and_matrix(explain):
     (problem,) = found.pop("problems")
     matrix = found.pop("matrix")
     assert problem.startswith("rank 0 on node0: no GPUDirect RDMA on 1 of 2 channels")
-    assert found == {
-        "transport": "roce",
-        "gdr": "some",
-        "hcas": ["mlx5_0", "mlx5_1"],
-        "sharp": False,
-        "nccl_version": "2.21.5",
-        "notes": [],
-        "algorithms": [],
-        "completion_errors": [],
-        "warnings": [],
-        "diagnostics": [],
-    }
+    lists = ("notes", "algorithms", "completion_errors", "warnings", "diagnostics")
+    whole = {"transport": "roce", "gdr": "some", "hcas": ["mlx5_0", "mlx5_1"], "sharp": False}
+    assert found == {**whole, "nccl_version": "2.21.5", **{key: [] for key in lists}}
     assert len(matrix) == 4
-    assert matrix[0] == {
-        "rank": 0,
-        "host": "node0",
-        "pid": 100,
-        "gpu": 0,
-        "channel": 0,
-        "direction": "receive",
-        "peer": 3,
-        "transport": "roce",
-        "network": "IB",
-        "hcas": ["mlx5_0"],
-        "gdr": False,
-    }
+    place = {"rank": 0, "host": "node0", "pid": 100, "gpu": 0, "channel": 0, "direction": "receive"}
+    way = {"peer": 3, "transport": "roce", "network": "IB", "hcas": ["mlx5_0"], "gdr": False}
+    assert matrix[0] == place | way
     assert code == ExitCode.FAILED
 
 
@@ -124,13 +105,11 @@ def test_control_characters_of_a_log_do_not_reach_the_terminal(explain):
     assert not {"\x07", "\x9b"} & set(explain(text)[1])
 
 
-@pytest.mark.parametrize(
-    ("data", "code"), [(b"", ExitCode.UNKNOWN), (b"\x7fELF\0\0\0\0", ExitCode.UNKNOWN)]
-)
-def test_no_log_is_one_clear_line(tmp_path, capsys, data, code):
+@pytest.mark.parametrize("data", [b"", b"\x7fELF\0\0\0\0"])
+def test_no_log_is_one_clear_line(tmp_path, capsys, data):
     file = tmp_path / "x.log"
     file.write_bytes(data)
-    assert cli.run(["explain", "nccl-log", str(file)]) == code
+    assert cli.run(["explain", "nccl-log", str(file)]) == ExitCode.UNKNOWN
     error, hint = capsys.readouterr().err.splitlines()
     assert error.startswith(f"error: {file}: ")
     assert hint.startswith("hint:  ")

@@ -59,13 +59,8 @@ def test_json_has_every_fact(explain):
     assert (switch["verdict"], switch["system"]) == ("right", "SONiC")
     port = switch["ports"]["Ethernet0"]
     assert (port["pfc_tx"], port["mtu_bytes"], port["dscp_class"]["26"]) == ([3, 4], 9216, 3)
-    assert port["ecn"]["3"] == {
-        "is_on": True,
-        "least": 2048000,
-        "most": 12480000,
-        "unit": "bytes",
-        "percent": 15,
-    }
+    range_ = {"least": 2048000, "most": 12480000, "unit": "bytes", "percent": 15}
+    assert port["ecn"]["3"] == {"is_on": True, **range_}
     assert port["lossless_groups"] is None
     assert switch["read_from"]["mtu"] == "CONFIG_DB PORT"
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.validate.fake_node import FakeNode
+from tests.validate.hardware import netdev_files
 from tests.validate.healthy import HEALTHY, QUERY, RAILS, healthy
 from tests.validate.runner import Judge, modules
 
@@ -45,8 +46,7 @@ def in_subnet(node: FakeNode, rdma: str, number: int, rail: int) -> None:
         "pkeys/1": "0x8001",
         "pkeys/2": "0x0000",
     }
-    for name, value in values.items():
-        node.put(f"{port}/{name}", value + "\n")
+    node.put_all(port, values)
 
 
 def partition(node: FakeNode) -> None:
@@ -60,28 +60,13 @@ def partition(node: FakeNode) -> None:
     for path in node.files_with(port):
         node.replace_all(path, port, child)
     place = "/sys/devices/pci0000:38/0000:38:01.0/0000:3e:00.0/0000:3f:00.0/0000:40:00.0"
-    values = {
-        "ifindex": "64",
-        "iflink": "64",
-        "type": "32",
-        "mtu": "4092",
-        "mode": "datagram",
-        "flags": "0x1003",
-        "carrier": "1",
-        "carrier_changes": "2",
-        "speed": "400000",
-        "broadcast": BROADCAST.format("ff:ff"),
-    }
-    for name, value in values.items():
-        node.put(f"{place}/net/{port}/{name}", value + "\n")
+    own = {"type": "32", "mtu": "4092", "mode": "datagram", "broadcast": BROADCAST.format("ff:ff")}
+    values = {name: text for name, text in netdev_files("64").items() if name != "address"} | own
+    node.put_all(f"{place}/net/{port}", values)
     node.link(f"/sys/class/net/{port}", f"{place}/net/{port}")
     node.link(f"{place}/net/{port}/device", place)
-    for name, value in {
-        "ifindex": "65",
-        "iflink": "64",
-        "broadcast": BROADCAST.format("80:01"),
-    }.items():
-        node.put(f"/sys/class/net/{child}/{name}", value + "\n")
+    own = {"ifindex": "65", "iflink": "64", "broadcast": BROADCAST.format("80:01")}
+    node.put_all(f"/sys/class/net/{child}", own)
     node.remove(f"/sys/class/net/{child}/mode")
     path = "/etc/systemd/network/20-rdmaprov-{}.{}"
     text = f"[NetDev]\nName={child}\nKind=ipoib\n\n[IPoIB]\nPartitionKey=0x8001\n"
@@ -91,8 +76,8 @@ def partition(node: FakeNode) -> None:
 
 def ipoib(node: FakeNode, netdev: str) -> None:
     """Have the network device be IPoIB's, in datagram mode."""
-    for name, value in {"type": "32", "mtu": "2044", "mode": "datagram"}.items():
-        node.put(f"/sys/class/net/{netdev}/{name}", value + "\n")
+    datagram = {"type": "32", "mtu": "2044", "mode": "datagram"}
+    node.put_all(f"/sys/class/net/{netdev}", datagram)
     file = f"/etc/systemd/network/20-rdmaprov-{netdev}.network"
     node.put(f"{file}.d/rdmaprov-mtu.conf", "[Link]\nMTUBytes=2044\n")
     node.put(file, (node.root / file[1:]).read_text() + "\n[IPoIB]\nMode=datagram\n")

@@ -19,99 +19,15 @@ from typing import Any
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 
-# Prints what is in answers/PROGRAM/ARGUMENTS, with "_" for blanks and slashes. Fields are split and
-# joined by the shell: the suite asks some ten thousand times, and each tool costs another process.
-_ANSWERS = """\
-#!/bin/sh
-IFS=_; key="$*"
-case $key in *' '*|*"$ROOT"*) key=$(printf %s "$key" | sed "s|$ROOT||g" | tr ' ' _) ;; esac
-set -f; key=$key/; IFS=/; set -- $key; IFS=_; file=$ROOT/.answers/${0##*/}/$*
-if [ ! -e "$file" ]; then echo "${0##*/}: the made-up node has no answer to: $file" >&2; exit 99; fi
-[ -e "$file:err" ] || [ -e "$file:rc" ] || exec cat "$file"
-cat "$file"; [ ! -e "$file:err" ] || cat "$file:err" >&2
-[ ! -e "$file:rc" ] || exit "$(cat "$file:rc")"
-"""
-_SYSTEMCTL = """\
-#!/bin/sh
-units=$ROOT/.answers/units
-if [ "$1" = list-units ]; then cat "$units/failed"; exit; fi
-value=; for word; do shift; [ "$word" != --value ] || value=yes; [ "$word" != -- ] || break; done
-for unit; do
-    if [ -n "$value" ]; then sed -n s/^MainPID=//p "$units/$unit"; continue; fi
-    cat "$units/$unit" 2> /dev/null || printf 'Id=%s\\nLoadState=not-found\\n' "$unit"
-    echo
-done
-"""
-# add NETDEV COUNTER INCREASE
-_ADD = """\
-add() {
-    file="$ROOT/.answers/ethtool/-S_$1"
-    awk -v name="$2:" -v more="$3" \
-        '$1 == name { $0 = "     " name " " $2 + more } { print }' "$file" > "$file:new"
-    mv "$file:new" "$file"
-}
-"""
-# As a server it counts what .answers/traffic/PROGRAM says: NETDEV COUNTER INCREASE.
-_TRAFFIC = (
-    f"""\
-#!/bin/sh
-{_ADD}
-"""
-    """\
-program=${0##*/}
-for last; do :; done
-case "$program $*" in rping*-s*) server=yes ;; rping*) server= ;;
-    *) case $last in *[0-9].*[0-9].*|*:*) server= ;; *) server=yes ;; esac ;;
-esac
-if [ -z "$server" ]; then cat "$ROOT/.answers/traffic/$program:out" 2> /dev/null
-    [ ! -e "$ROOT/.answers/traffic/$program:rc" ] || exit 1; exit 0; fi
-[ -e "$ROOT/.answers/traffic/$program" ] || exit 0
-while read -r netdev counter increase; do
-    case "$*" in *"$(cat "$ROOT/.answers/traffic/of-$netdev")"*) ;; *) continue ;; esac
-    add "${counter%%:*}" "${counter##*:}" "$increase"
-done < "$ROOT/.answers/traffic/$program"
-"""
-)
-# Nobody waits for a made-up node, but for tenths where it is asked again and again. Meanwhile its
-# counters rise as .answers/sleep says: NETDEV COUNTER INCREASE.
-_SLEEP = f"""\
-#!/bin/sh
-{_ADD}
-[ ! -e "$ROOT/.answers/sleep" ] || while read -r netdev counter increase; do
-    add "$netdev" "$counter" "$increase"
-done < "$ROOT/.answers/sleep"
-case $1 in 0.*) exec /bin/sleep "$1" ;; esac
-"""
-_PING = """\
-#!/bin/sh
-for last; do :; done
-case " $* " in *" -M do "*) cat "$ROOT/.answers/ping/$last"; exit ;; esac
-[ ! -e "$ROOT/.answers/ping/$last:silent" ]
-"""
-_PYTHON = """\
-#!/bin/sh
-shift 3
-printf '{'; comma=
-for name; do
-    version=$(cat "$ROOT/.answers/python/$name" 2> /dev/null || echo null)
-    printf '%s"%s": %s' "$comma" "$name" "$version"
-    comma=', '
-done
-echo '}'
-"""
-_LIKE = {
-    "systemctl": _SYSTEMCTL,
-    "ib_write_bw": _TRAFFIC,
-    "rping": _TRAFFIC,
-    "ibv_rc_pingpong": _TRAFFIC,
-    "ping": _PING,
-    "sleep": _SLEEP,
-}
+# What a made-up node has in the place of programs; add.sh is a part of some.
+_PROGRAMS = {path.stem: path.read_text() for path in Path(__file__).parent.glob("programs/*.sh")}
+_LIKE = {"ib_write_bw": "traffic", "rping": "traffic", "ibv_rc_pingpong": "traffic"}
 
 
 def script(name: str) -> str:
     """Return the script for a program: a Python interpreter if the name is a path."""
-    return _PYTHON if name.startswith("/") else _LIKE.get(name, _ANSWERS)
+    own = "python" if name.startswith("/") else _LIKE.get(name, name)
+    return _PROGRAMS.get(own, _PROGRAMS["answers"]).replace("# @ADD@\n", _PROGRAMS["add"])
 
 
 _PATHS = re.compile(
@@ -185,6 +101,11 @@ class FakeNode:
         file = self._at(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         self._write(file, text if isinstance(text, bytes) else text.encode())
+
+    def put_all(self, place: str, values: Mapping[str, str]) -> None:
+        """Have files of a line each, by their names below a place."""
+        for name, value in values.items():
+            self.put(f"{place}/{name}", value + "\n")
 
     def link(self, path: str, target: str) -> None:
         """Have a link to another file of the node's, relative as in sysfs."""

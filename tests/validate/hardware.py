@@ -5,6 +5,14 @@ import json
 from tests.validate.fake_node import FakeNode
 
 
+def netdev_files(index: str, address: str = "", *, used: bool = True) -> dict[str, str]:
+    """Return what /sys has of a network device, by the names of its files."""
+    own = {"ifindex": index, "iflink": index, "address": mac(address)}
+    state = ("0x1003", "400000", "1") if used else ("0x1002", "-1", "0")
+    shown = dict(zip(("flags", "speed", "carrier"), state, strict=True))
+    return {"mtu": "9000", "type": "1", "carrier_changes": "2", **own, **shown}
+
+
 def nic(
     node: FakeNode, netdev: str, way: tuple[str, ...], rdma: str, numa: int, address: str
 ) -> None:
@@ -12,33 +20,15 @@ def nic(
     place = function(node, way, numa, vendor="0x15b3", kind="0x020000")
     number = str(int(way[-1][5:7], 16))
     used = bool(address)
-    net = {
-        "mtu": "9000",
-        "flags": "0x1003" if used else "0x1002",
-        "type": "1",
-        "ifindex": number,
-        "iflink": number,
-        "address": mac(address),
-        "speed": "400000" if used else "-1",
-        "carrier": str(int(used)),
-        "carrier_changes": "2",
-    }
-    for name, value in net.items():
-        node.put(f"{place}/net/{netdev}/{name}", value + "\n")
+    node.put_all(f"{place}/net/{netdev}", netdev_files(number, address, used=used))
     node.link(f"/sys/class/net/{netdev}", f"{place}/net/{netdev}")
     node.link(f"{place}/net/{netdev}/device", place)
     port = f"{place}/infiniband/{rdma}/ports/1"
-    ib = {
-        f"{place}/infiniband/{rdma}/fw_ver": "28.43.2026",
-        f"{place}/infiniband/{rdma}/board_id": "MT_0000000838",
-        f"{port}/state": "4: ACTIVE" if used else "1: DOWN",
-        f"{port}/phys_state": "5: LinkUp" if used else "3: Disabled",
-        f"{port}/rate": "400 Gb/sec (4X NDR)",
-        f"{port}/link_layer": "Ethernet",
-        f"{port}/gid_attrs/ndevs/0": netdev,
-    }
-    for path, value in ib.items():
-        node.put(path, value + "\n")
+    card = {"fw_ver": "28.43.2026", "board_id": "MT_0000000838"}
+    node.put_all(f"{place}/infiniband/{rdma}", card)
+    state = ("4: ACTIVE", "5: LinkUp") if used else ("1: DOWN", "3: Disabled")
+    link = {"rate": "400 Gb/sec (4X NDR)", "link_layer": "Ethernet", "gid_attrs/ndevs/0": netdev}
+    node.put_all(port, {"state": state[0], "phys_state": state[1], **link})
     node.link(f"/sys/class/infiniband/{rdma}", f"{place}/infiniband/{rdma}")
     if used:
         gids(node, rdma, netdev, address)
@@ -75,8 +65,7 @@ def function(node: FakeNode, way: tuple[str, ...], numa: int, vendor: str, kind:
             "max_link_width": "16",
         }
         if not (node.root / f"sys/bus/pci/devices/{address}").is_symlink():
-            for name, value in values.items():
-                node.put(f"{place}/{name}", value + "\n")
+            node.put_all(place, values)
             node.put(f"{place}/config", config_space(bridge=not last))
             node.link(f"/sys/bus/pci/devices/{address}", place)
     if vendor == "0x15b3":

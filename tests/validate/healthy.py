@@ -114,8 +114,7 @@ def _address(netdev: str, address: str, length: int, scope: str) -> dict[str, ob
 
 def kernel(node: FakeNode) -> None:
     """Have hugepages, modules and what a kernel shows of them."""
-    for name, value in NEIGHBORS.items():
-        node.put(f"/proc/sys/{name}", f"{value}\n")
+    node.put_all("/proc/sys", NEIGHBORS)
     for numa, (small, large) in enumerate(((512, 2), (256, 2))):
         for kib, pages in ((2048, small), (1048576, large)):
             pool = f"/sys/devices/system/node/node{numa}/hugepages/hugepages-{kib}kB"

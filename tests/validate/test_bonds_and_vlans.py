@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.validate.fake_node import FakeNode
-from tests.validate.hardware import counted, mac, nic, qos
+from tests.validate.hardware import counted, netdev_files, nic, qos
 from tests.validate.healthy import CABLE, QUERY, RAILS
 from tests.validate.runner import Judge, hosts_of, judge, table, wrong
 from tests.validate.switches import announced
@@ -28,21 +28,9 @@ def stacked(node: FakeNode, name: str, port: str, **files: str) -> None:
     node.rename(f"{PLACE}/net/{name}", f"{PLACE}/net/{port}")
     node.remove(f"/sys/class/net/{name}")
     node.link(f"/sys/class/net/{port}", f"{PLACE}/net/{port}")
-    attributes = {
-        "mtu": "9000",
-        "flags": "0x1003",
-        "type": "1",
-        "ifindex": "90",
-        "iflink": "90",
-        "address": mac("198.18.0.1"),
-        "speed": "400000",
-        "carrier": "1",
-        "carrier_changes": "2",
-        **files,
-    }
-    for file, text in attributes.items():
-        node.put(f"/sys/devices/virtual/net/{name}/{file}", text + "\n")
-    node.link(f"/sys/class/net/{name}", f"/sys/devices/virtual/net/{name}")
+    virtual = f"/sys/devices/virtual/net/{name}"
+    node.put_all(virtual, netdev_files("90", "198.18.0.1") | files)
+    node.link(f"/sys/class/net/{name}", virtual)
     for what in ("app", "pfc", "ets", "buffer", "dcbx"):
         node.answer(f"dcb -N -j {what} show dev {name}", "", "Operation not supported", 1)
     node.answer(f"ethtool -S {name}", "", "no stats available", 94)

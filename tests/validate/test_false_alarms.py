@@ -143,13 +143,8 @@ def test_other_devices_come_and_go(judged, changed):
     """A USB NIC, a bridge of containers and an RDMA device on the management NIC are no rails."""
     for name in ("usb0", "docker0", "veth1a2b"):
         place = f"/sys/devices/virtual/net/{name}"
-        for key, value in {
-            "mtu": "1500",
-            "flags": "0x1002",
-            "ifindex": "77",
-            "iflink": "77",
-        }.items():
-            changed.put(f"{place}/{key}", value + "\n")
+        own = {"mtu": "1500", "flags": "0x1002", "ifindex": "77", "iflink": "77"}
+        changed.put_all(place, own)
         changed.link(f"/sys/class/net/{name}", place)
     changed.put("/sys/devices/virtual/infiniband/rxe0/parent", "docker0\n")
     changed.link("/sys/class/infiniband/rxe0", "/sys/devices/virtual/infiniband/rxe0")
