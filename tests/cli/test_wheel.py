@@ -26,15 +26,27 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """Provide a directory with the wheel's files, as pip lays them out."""
+def wheel(tmp_path_factory):
     built = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(built)]
-    subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True)
+    execute(command, cwd=CHECKOUT, check=True)
+    return next(built.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Provide a directory with the wheel's files, as pip lays them out."""
     target = tmp_path_factory.mktemp("site-packages")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*command, "--target", target, next(built.glob("*.whl"))], check=True)
+    execute([*command, "--target", target, wheel], check=True)
     return target
+
+
+def galaxy(installed, home, *words):
+    """Return what ansible-galaxy prints where pip has put the wheel's collection on the path."""
+    command = [sys.executable, "-m", "ansible", "galaxy", "collection", *words]
+    env = {**os.environ, "PYTHONPATH": str(installed), "ANSIBLE_HOME": str(home)}
+    return execute(command, cwd=home, env=env, check=True).stdout
 
 
 def python(installed, code, cwd):
@@ -57,54 +69,39 @@ def test_wheel_carries_the_directory(installed, tmp_path, name):
 def test_wheel_carries_what_distributions_ask_for(installed):
     """Its types, the manual page and completions, and the text of each license it names."""
     assert (installed / "rdmaprov/py.typed").exists()
-    assert {each.name for each in (installed / "share").rglob("*") if each.is_file()} == {
-        "rdmaprov.1",
-        "rdmaprov",
-        "_rdmaprov",
-        "rdmaprov.fish",
-    }
+    shared = {each.name for each in (installed / "share").rglob("*") if each.is_file()}
+    assert shared == {"rdmaprov.1", "rdmaprov", "_rdmaprov", "rdmaprov.fish"}
     (about,) = installed.glob("rdmaprov-*.dist-info")
     assert "License-Expression: Apache-2.0 AND GPL-2.0-only\n" in (about / "METADATA").read_text()
-    named = set(re.findall(r"SPDX-License-(?:Identifier): (\S+)", _standins(installed)))
+    standins = (each.read_text() for each in installed.glob("rdmaprov/_data/lab/standins/*"))
+    named = set(re.findall(r"SPDX-License-(?:Identifier): (\S+)", "".join(standins)))
     texts = {each.stem for each in about.glob("licenses/**/*.txt")}
     assert named <= texts
     assert "GPL-2.0-only" in named
-
-
-def _standins(installed):
-    return "".join(each.read_text() for each in installed.glob("rdmaprov/_data/lab/standins/*"))
 
 
 def test_wheel_leaves_a_lab_s_own_hosts_behind(installed):
     assert not (installed / "rdmaprov/_data/inventory/lab/hosts.yml").exists()
 
 
+VERSION = {"rdmaprov.node": {"version": rdmaprov.__version__}}
+
+
 def test_ansible_tells_the_version_of_the_wheel_s_collection(installed, tmp_path):
     """As where pip has put it: on Python's path, and no setting names it."""
-    command = [sys.executable, "-m", "ansible", "galaxy", "collection", "list", "--format", "json"]
-    env = {**os.environ, "PYTHONPATH": str(installed), "ANSIBLE_HOME": str(tmp_path)}
-    done = execute(command, cwd=tmp_path, env=env, check=True)
-    found = json.loads(done.stdout)[str(installed / "ansible_collections")]
-    assert found == {"rdmaprov.node": {"version": rdmaprov.__version__}}
+    found = json.loads(galaxy(installed, tmp_path, "list", "--format", "json"))
+    assert found[str(installed / "ansible_collections")] == VERSION
     assert not (installed / "galaxy.yml").exists()
 
 
 def test_galaxy_installs_its_collection_beside_the_wheel_s(installed, tmp_path):
     """As production.md says; verbs use the wheel's (unit/apply/test_runner.py)."""
-
-    def galaxy(*words):
-        command = [sys.executable, "-m", "ansible", "galaxy", "collection", *words]
-        env = {**os.environ, "PYTHONPATH": str(installed), "ANSIBLE_HOME": str(tmp_path)}
-        return execute(command, env=env, check=True).stdout
-
-    galaxy("build", str(CHECKOUT), "--output-path", str(tmp_path))
+    galaxy(installed, tmp_path, "build", CHECKOUT, "--output-path", tmp_path)
     (archive,) = tmp_path.glob("rdmaprov-node-*.tar.gz")
-    galaxy("install", str(archive), "--offline", "--force")
-    found = json.loads(galaxy("list", "--format", "json"))
-    own, other = (
-        str(each / "ansible_collections") for each in (tmp_path / "collections", installed)
-    )
-    assert found[own] == found[other] == {"rdmaprov.node": {"version": rdmaprov.__version__}}
+    galaxy(installed, tmp_path, "install", archive, "--offline", "--force")
+    found = json.loads(galaxy(installed, tmp_path, "list", "--format", "json"))
+    places = (tmp_path / "collections/ansible_collections", installed / "ansible_collections")
+    assert [found[str(place)] for place in places] == [VERSION] * 2
 
 
 def test_editable_installation_has_the_checkout_s_collection_only(tmp_path):
@@ -178,20 +175,16 @@ def test_wheel_makes_a_run_s_page(installed, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory):
+def program(wheel, tmp_path_factory):
     """Provide the program as pip installs it from a wheel into an environment of its own.
 
     What it depends on is this environment's: no test asks an index for packages. The checkout
     is not on its path: a directory that a .pth file names has its own .pth files passed over.
     """
-    built = tmp_path_factory.mktemp("built")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(built)]
-    subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True)
     place = tmp_path_factory.mktemp("empty") / "venv"
     venv.create(place, with_pip=False)
     command = [sys.executable, "-m", "pip", "--python", str(place / "bin/python"), "install"]
-    command += ["--quiet", "--no-deps", "--no-index", str(next(built.glob("*.whl")))]
-    subprocess.run(command, check=True)
+    execute([*command, "--quiet", "--no-deps", "--no-index", wheel], check=True)
     (packages,) = place.glob("lib/python3*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     for name in ("ansible-playbook", "ansible"):
@@ -230,16 +223,12 @@ def wheel_s(program, place, *words):
 
 # Verb, its words, how it ends, and what it says. On nodes that are this machine only what reads;
 # what changes nodes gets some that do not answer.
+FLOOR = ["floor", "--nodes=2", "--gpus-per-node=8", "--rails=8", "--link-gbps=400"]
 VERBS = [
     ("check", ["here"], ExitCode.OK, ""),
     ("schema", [], ExitCode.OK, "fabric_rails"),
     ("completion", ["bash"], ExitCode.OK, "_RDMAPROV_COMPLETE"),
-    (
-        "explain",
-        ["floor", "--nodes=2", "--gpus-per-node=8", "--rails=8", "--link-gbps=400"],
-        ExitCode.OK,
-        "floor 339",
-    ),
+    ("explain", FLOOR, ExitCode.OK, "floor 339"),
     ("schedule", ["away", "--directory", "."], ExitCode.OK, "start them: systemctl"),
     ("lab", ["--dir", "lab", "--cache", "cache", "fault", "--list"], ExitCode.OK, "mtu-wrong"),
     ("compile", ["here", "--out", "bundles", "--key", "here"], ExitCode.USAGE, ""),
