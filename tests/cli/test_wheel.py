@@ -148,14 +148,8 @@ def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
     """As `pytest --pyargs` on what is installed, in a directory that knows nothing of it."""
     site = installed / "rdmaprov/_data/inventory/prod"
     command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--pyargs",
-        "rdmaprov.suite",
-        f"--inventory={site}",
-        "--collect-only",
-        "-q",
+        *(sys.executable, "-m", "pytest", "--pyargs", "rdmaprov.suite", f"--inventory={site}"),
+        *("--collect-only", "-q"),
     ]
     path = {**os.environ, "PYTHONPATH": str(installed)}
     done = execute(command, cwd=tmp_path, env=path)
