@@ -99,9 +99,12 @@ def test_a_run_is_kept_with_its_page_as_every_verb_s(made_up, capsys, tmp_path):
     assert read_run(run).verb == "tune"
 
 
-def test_nodes_that_are_not_ready_have_a_run_too(made_up, capsys, tmp_path):
+def test_a_node_that_is_unreachable_is_named_and_the_run_is_kept(made_up, capsys, tmp_path):
     made_up.fleet.condition.unreachable.add(2)
-    tune(capsys)
+    code, out, _ = tune(capsys)
+    assert code == ExitCode.UNKNOWN
+    assert SHAPE.names[2] in out
+    assert "nothing was measured" in out
     [run] = (tmp_path / "runs").iterdir()
     data = json.loads((run / "results.json").read_text())
     VALIDATOR.validate(data)
@@ -136,14 +139,6 @@ def test_jobs_that_all_fail_are_unknown(made_up, capsys):
     code, out, _ = tune(capsys)
     assert code == ExitCode.UNKNOWN
     assert "no job without a setting ended well" in out
-
-
-def test_a_node_that_is_unreachable_is_named_and_nothing_is_measured(made_up, capsys):
-    made_up.fleet.condition.unreachable.add(2)
-    code, out, _ = tune(capsys)
-    assert code == ExitCode.UNKNOWN
-    assert SHAPE.names[2] in out
-    assert "nothing was measured" in out
 
 
 def test_one_node_is_wrong_usage(made_up, capsys):

@@ -136,38 +136,23 @@ def _two_models(condition: Condition, _chance: Chance) -> tuple[Truth, ...]:
 
 _SDC = "Meta, Silent Data Corruptions at Scale, arXiv 2102.11245"
 _SC22 = "Not all GPUs are created equal, SC 22"
-GPU_FAULTS = {
-    kind.name: kind
-    for kind in (
-        FaultKind("slow-gpu", "one GPU at half its rate", "faults.slow-gpu", "rank", slow_gpu),
-        FaultKind("hot-gpu", "one GPU at 60 to 85 %", _SC22, "rank", _one("gemm", 0.6, 0.85)),
-        FaultKind("slow-node", "all of a node at half", "throttled-power", "node", throttled_power),
-        FaultKind(
-            "throttled-gpu",
-            "one GPU at 40 to 80 %, with the power brake on",
-            "nvml.h",
-            "rank",
-            _one("gemm", 0.4, 0.8, reasons=_POWER_BRAKE),
-        ),
-        FaultKind(
-            "becomes-slow", "one at 60 to 80 % after 8 s", _SC22, "rank", _one("slows", 0.6, 0.8)
-        ),
-        FaultKind(
-            "slow-memory", "memory at 50 to 85 %", "Guard", "rank", _one("memory", 0.5, 0.85)
-        ),
-        FaultKind(
-            "half-link", "half of a GPU's lanes", "nccl#1298", "rank", _one("link", 0.5, 0.5)
-        ),
-        FaultKind(
-            "replaying",
-            "a link that sends 40 to 5000 packets again",
-            "PCIe 5.0, 3.6.2.1",
-            "rank",
-            _one("replays", 40, 5000),
-        ),
-        FaultKind("corrupting", "one wrong value", _SDC, "rank", _one("link", 1, 1, wrong=1)),
-        FaultKind("hot-rack", "a rack at 60 to 80 %", _SC22, "node", _hot_rack),
-        FaultKind("fleet-slow", "all at 30 to 50 %", "clocks locked", "fleet", _fleet_slow),
-        FaultKind("healthy-two-models", "half have A100", "a grown fleet", "", _two_models),
-    )
-}
+_BRAKES = _one("gemm", 0.4, 0.8, reasons=_POWER_BRAKE)
+# Each as a FaultKind: its name, what it changes, its source, the level, and what breaks a fleet.
+_KINDS = (
+    ("slow-gpu", "one GPU at half its rate", "faults.slow-gpu", "rank", slow_gpu),
+    ("hot-gpu", "one GPU at 60 to 85 %", _SC22, "rank", _one("gemm", 0.6, 0.85)),
+    ("slow-node", "all of a node at half", "throttled-power", "node", throttled_power),
+    ("throttled-gpu", "one GPU at 40 to 80 %, with the power brake on", "nvml.h", "rank", _BRAKES),
+    ("becomes-slow", "one at 60 to 80 % after 8 s", _SC22, "rank", _one("slows", 0.6, 0.8)),
+    ("slow-memory", "memory at 50 to 85 %", "Guard", "rank", _one("memory", 0.5, 0.85)),
+    ("half-link", "half of a GPU's lanes", "nccl#1298", "rank", _one("link", 0.5, 0.5)),
+    (
+        *("replaying", "a link that sends 40 to 5000 packets again", "PCIe 5.0, 3.6.2.1", "rank"),
+        _one("replays", 40, 5000),
+    ),
+    ("corrupting", "one wrong value", _SDC, "rank", _one("link", 1, 1, wrong=1)),
+    ("hot-rack", "a rack at 60 to 80 %", _SC22, "node", _hot_rack),
+    ("fleet-slow", "all at 30 to 50 %", "clocks locked", "fleet", _fleet_slow),
+    ("healthy-two-models", "half have A100", "a grown fleet", "", _two_models),
+)
+GPU_FAULTS = {name: FaultKind(name, *rest) for name, *rest in _KINDS}

@@ -8,7 +8,7 @@ in reality the latter repeat for each channel.
 import io
 import tarfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.madeup.collectives import PROTOCOLS
@@ -272,8 +272,3 @@ class JobLogs:
                     entry.size = len(text)
                     archive.addfile(entry, io.BytesIO(text))
         return data.getvalue()
-
-
-def lines_of(logs: JobLogs, ranks: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of some ranks, for tests."""
-    return (line for rank in ranks for line in logs.lines[rank])

@@ -76,22 +76,21 @@ class Trouble:
         counts = {"communicator": 1, "entered": entered, "left": max(0, entered - 1)}
         return {**counts, "phase": self.phase, "process": process}
 
+    @staticmethod
+    def _tell(
+        run: JobRun, say: Callable[[Event], None], kind: str, rank: int, **more: object
+    ) -> None:
+        event = {"event": kind, "rank": rank, **more}
+        run.take_event(event)
+        say(event)
+
     def _miss(self, run: JobRun, say: Callable[[Event], None]) -> float:
         names = ", ".join(map(str, self.ranks))
         error = f"Ranks {names} failed to pass monitoredBarrier in 120 s"
         first = 0 if 0 not in self.ranks else 1
-        for event in (
-            {"event": "missing", "rank": first, "error": error},
-            {
-                "event": "failed",
-                "rank": first,
-                "phase": "rendezvous",
-                "error": f"RuntimeError: {error}",
-                "entered": 0,
-            },
-        ):
-            run.take_event(event)
-            say(event)
+        at = {"phase": "rendezvous", "entered": 0}
+        self._tell(run, say, "missing", first, error=error)
+        self._tell(run, say, "failed", first, **at, error=f"RuntimeError: {error}")
         self._stop_others(run)
         run.nodes[run.job.node_of(first)].rc = 1
         return 120.0
@@ -108,16 +107,8 @@ class Trouble:
             if silent:
                 continue
             where = _STUCK_AT if self.what == "mixed" else _WAITS_AT
-            event = {
-                "event": "late",
-                "rank": rank,
-                "phase": self.phase,
-                "limit_s": limit,
-                "where": where,
-                "entered": self.entered,
-            }
-            run.take_event(event)
-            say(event)
+            at = {"phase": self.phase, "entered": self.entered}
+            self._tell(run, say, "late", rank, **at, limit_s=limit, where=where)
         for name in dict.fromkeys(run.job.node_of(rank) for rank in waits):
             if name != self.name or self.what != "stuck":
                 run.nodes[name].rc = 1
@@ -141,15 +132,8 @@ class Trouble:
                 "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited"
                 f" or there was a network error, NCCL version 2.27.5. Last error: {said}"
             )
-            event = {
-                "event": "failed",
-                "rank": each,
-                "phase": self.phase,
-                "error": error,
-                "entered": self.entered,
-            }
-            run.take_event(event)
-            say(event)
+            at = {"phase": self.phase, "entered": self.entered}
+            self._tell(run, say, "failed", each, **at, error=error)
             node = run.nodes[run.job.node_of(each)]
             node.rc = 1
             node.ended = {each: -6}

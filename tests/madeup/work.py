@@ -1,6 +1,6 @@
 """A task on a made-up fleet: what it costs, what its ranks report, what its ports count."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -299,8 +299,3 @@ class _Work:
             self._count(flows, lost, bytes_of)
         self.done.seconds += self.task.soak_s
         self.done.events += wrong_events(self.fleet, self.job, self.task)
-
-
-def team_events(events: Sequence[Event], rank: int) -> Iterator[Event]:
-    """Yield a rank's events, for tests."""
-    return (event for event in events if event["rank"] == rank)
