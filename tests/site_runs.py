@@ -74,12 +74,10 @@ class SiteRuns:
         raise AssertionError(f"{text} did not appear in {log}: {said}")
 
     def newest(self) -> Path:
-        """Return the directory of the run that began last."""
         runs = (path for path in (self.directory / "runs").iterdir() if path.is_dir())
         return max(runs, key=lambda path: path.stat().st_mtime_ns)
 
     def results(self) -> dict[str, Any]:
-        """Return the results of the run that began last."""
         document: dict[str, Any] = json.loads((self.newest() / "results.json").read_text())
         return document
 

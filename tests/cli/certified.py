@@ -140,7 +140,6 @@ class CertifiedFleet(MadeUpNodes):
         yield self
 
     def run(self, *words: str) -> int:
-        """Run the program in this process; return its exit code."""
         runner = MadeUpRunner(self._fleet)
         with (
             mock.patch.object(accept_run, "open_nodes", self._open),

@@ -152,7 +152,6 @@ def test_sanity_finds_only_what_is_listed(installed):
 
 
 def playbook(place, variables):
-    """Run the play on this machine, in check mode."""
     (place / "play.yml").write_text(PLAY)
     words = ["play.yml", "--inventory", "localhost,", "--connection", "local", "--check"]
     words += ["--extra-vars", f"ansible_python_interpreter={sys.executable}"]

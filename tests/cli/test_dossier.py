@@ -103,7 +103,6 @@ class Case:
 
 
 def make(runs: Path, name: str, node: str, out: Path, keys: Path) -> Path:
-    """Write a signed dossier; return its file."""
     made = document.make(str(runs / name), node, runs, names=False, now=datetime.now(UTC))
     jsonschema.Draft202012Validator(SCHEMA).validate(made)
     document.write(made, out, keys / "operator")

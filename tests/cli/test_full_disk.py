@@ -48,7 +48,6 @@ def rdmaprov(disk, *words):
 
 
 def files(disk) -> dict[str, int]:
-    """Return the sizes of a run's files, by name."""
     paths = (disk.path / "runs").glob("2*/**/*")
     return {path.name: path.lstat().st_size for path in paths if not path.is_dir()}
 

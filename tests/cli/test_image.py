@@ -58,8 +58,6 @@ JOB = """\
 
 
 class Images:
-    """buildah with a store of its own."""
-
     def __init__(self, place: Path) -> None:
         self.place = place
 
@@ -106,7 +104,6 @@ def images(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ee(images):
-    """Provide the name of the execution environment's image."""
     context = images.place / "context"
     command = [sys.executable, "-m", "ansible_builder", "create", "--context", str(context)]
     command += ["--file", f"{images.place}/it/execution-environment.yml"]
@@ -117,7 +114,6 @@ def ee(images):
 
 @pytest.fixture(scope="module")
 def program(images):
-    """Provide the name of the program's image."""
     images.make("rdmaprov", images.place / "it", "--build-arg=BASE=base")
     return images.start("rdmaprov")
 

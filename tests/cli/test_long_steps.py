@@ -76,7 +76,6 @@ class Node:
         return (self.directory / "bin/pulled").exists()
 
     def main(self) -> int:
-        """Return the process of the unit."""
         (unit,) = self.units.glob("*.service")
         return int(json.loads(unit.read_text())["MainPID"])
 
@@ -86,8 +85,6 @@ class Node:
 
 
 class Place:
-    """A site of nodes."""
-
     def __init__(self, directory: Path) -> None:
         self.directory, self.nodes = directory, dict[str, Node]()
 

@@ -29,8 +29,6 @@ limits_sysctl: {}
 
 
 class Node:
-    """A node on this machine, and the site with it."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         for name in ("run/rdmaprov", "limits.d", "pam.d"):

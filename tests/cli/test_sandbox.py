@@ -58,7 +58,6 @@ def sandboxed(site: Path) -> list[str]:
 
 
 def run(words: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command with a secret in its environment."""
     return execute(
         words,
         cwd=directory,
@@ -70,7 +69,6 @@ def run(words: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def check(site: Path) -> subprocess.CompletedProcess[str]:
-    """Check a site in the sandbox."""
     return run(sandboxed(site), site.parent)
 
 

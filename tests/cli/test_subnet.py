@@ -112,7 +112,6 @@ def test_saved_texts_are_judged_alike_without_the_site(judge, capfd):
 
 
 def reach_nodes_locally():
-    """Have each node of the site be this machine."""
     hosts = Path("site/hosts.yml")
     local = "{ansible_connection: local, ansible_python_interpreter: '" + sys.executable + "'}"
     hosts.write_text(hosts.read_text() + f"  vars: {local}\n")

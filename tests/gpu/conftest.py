@@ -60,5 +60,4 @@ def backend(request) -> str:
 
 @pytest.fixture
 def ranks(backend, request) -> Ranks:
-    """Return what runs ranks of the backend."""
     return Ranks(backend, re.sub(r"\W+", "-", request.node.name).strip("-"))

@@ -69,7 +69,6 @@ def python_with_torch() -> str:
 
 
 def logs_directory() -> Path:
-    """Return where what ranks wrote is kept."""
     return Path(os.environ.get(LOGS) or Path(__file__).parents[2] / "runs" / "gpu")
 
 
@@ -147,5 +146,4 @@ class Ranks:
 
 
 def task(number: int, count: int, collective: str = "all_reduce", **more) -> Task:
-    """Return a task of all ranks."""
     return Task(number, "fleet", PLANE, (tuple(range(count)),), collective, **more)

@@ -97,5 +97,4 @@ class MadeUpFleet:
         return Team(nodes, gpus, tuple(self.rails(job, node, gpus) for node in nodes))
 
     def speaks_sockets(self, job: GateJob, node: int) -> bool:
-        """Return whether a node's NCCL has no RDMA."""
         return self.environment(job, node).get("NCCL_IB_DISABLE", "0") != "0"

@@ -116,7 +116,6 @@ class JobLogs:
         self._write(rank, "Using network IB")
 
     def _say_sharp(self, rank: int, nodes: int, place: int) -> None:
-        """Write what becomes of SHARP between nodes."""
         what = self.fleet.shape.sharp
         number = self.fleet.number_of[self.job.node_of(rank)]
         own = self.fleet.environment(self.job, number)
@@ -154,7 +153,6 @@ class JobLogs:
                 self._write(rank, self._local_channel(place, many // nodes, rank))
 
     def _local_channel(self, place: int, many: int, rank: int) -> str:
-        """Return a line about the next GPU of the same node."""
         following = place - place % many + (place + 1) % many
         node = self.fleet.number_of[self.job.node_of(rank)]
         off = self.fleet.environment(self.job, node).get("NCCL_P2P_DISABLE", "0") == "1"

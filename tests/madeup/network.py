@@ -47,7 +47,6 @@ class Flows:
 
     @classmethod
     def joined(cls, parts: list[Flows]) -> Flows:
-        """Return the flows of several groups as one."""
         names = ("source", "target", "out", "into", "share", "group")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 

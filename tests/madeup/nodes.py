@@ -21,7 +21,6 @@ class MadeUpNodes:
         self._fleet = fleet
 
     def run_all(self, commands: Mapping[str, Command]) -> dict[str, Answer | NodeError]:
-        """Return what each node's program prints."""
         self._fleet.pass_time(lambda clock: clock.question_s)
         return {name: self._answer(name, command) for name, command in commands.items()}
 

@@ -85,7 +85,6 @@ class FleetShape:
         return f"leaf{self.block_of(node) + 1:02d}"
 
     def rail_of(self, gpu: int) -> int:
-        """Return the rail that is next to a GPU."""
         return gpu * self.rails // self.gpus
 
 

@@ -152,7 +152,6 @@ def weak_cable(place: Place, _watch: MadeUpWatch, rows: Fleet, _second: int) -> 
 
 
 def wrong_priority(place: Place, _watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-    """Have a rail send with priority 0."""
     number, rail = place
     rows[number][rail].astray = 1.0
 

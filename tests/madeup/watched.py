@@ -256,7 +256,6 @@ class MadeUpLink:
 
 
 def leaf_nodes(watch: MadeUpWatch, place: Place) -> Iterator[int]:
-    """Yield the other nodes on a node's leaf."""
     leaf = watch.nodes[place[0]].get("fabric_leaf")
     for number, node in enumerate(watch.nodes):
         if number != place[0] and node.get("fabric_leaf") == leaf:

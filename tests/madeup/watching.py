@@ -41,7 +41,6 @@ class Watching:
         self.accounts[node.name].start(names, float(self.watch.second))
 
     def pass_seconds(self, count: int) -> None:
-        """Let seconds pass, and ask each node in each."""
         for _ in range(count):
             self.watch.pass_second()
             for number, account in enumerate(self.accounts.values()):
@@ -50,7 +49,6 @@ class Watching:
                     account.add(steps, float(self.watch.second))
 
     def fleet(self) -> WatchedFleet:
-        """Return what is known now."""
         return WatchedFleet(self.accounts, float(self.watch.second))
 
     def verdicts(self) -> list[Finding]:
@@ -61,7 +59,6 @@ class Watching:
 def watch_fault(
     fault: WatchFault | None, place: Place, seed: int, seconds: int, shape: FleetShape = SHAPE
 ) -> Watching:
-    """Return a watch of a fleet with one fault, or none."""
     nodes: tuple[Node, ...] = site_nodes(shape)
     watching = Watching(MadeUpWatch(nodes, seed, [fault.make(place)] if fault else []))
     watching.pass_seconds(seconds)

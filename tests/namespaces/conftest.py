@@ -8,7 +8,6 @@ from tests.namespaces.nodes import NamespaceFleet, lab_torch_disk
 
 @pytest.fixture(scope="session")
 def torch_disk():
-    """Provide the image with torch, built if it is not there."""
     if os.geteuid() != 0:
         pytest.skip("needs root: nodes of namespaces mount a disk")
     return lab_torch_disk()

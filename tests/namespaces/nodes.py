@@ -76,7 +76,6 @@ class Namespaces:
         self.pid = int(children.read_text())
 
     def enter(self, *words: str) -> str:
-        """Return what a command printed that ran there."""
         return run("nsenter", "-t", str(self.pid), "-a", "--", *words)
 
     def kill(self) -> None:

@@ -124,7 +124,6 @@ class Fabric:
         of.enter("sh", "-ec", f"kill $(cat /run/lldpd.pid); {ends}")
 
     def wait_for(self, text: str) -> None:
-        """Wait until the node's lldpd knows something."""
         end = time.monotonic() + LIMIT_S
         while text not in self.node.enter("lldpctl", "-f", "json0"):
             assert time.monotonic() < end, f"lldpd does not know {text}"
@@ -139,7 +138,6 @@ class Fabric:
             self.node.enter("ip", "link", "set", name, "up")
 
     def site(self, **variables: object) -> Path:
-        """Return the site, with the plan of its switches."""
         rails = [rail(index, f"leaf-r{index}", "swp1") for index in (0, 1)]
         python = f"nsenter -t {self.node.pid} -a -- {sys.executable}"
         host = {"ansible_connection": "local", "ansible_python_interpreter": python}

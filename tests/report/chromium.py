@@ -24,7 +24,6 @@ CONTRAST, LACKS, OUT_OF_REACH, CUT_OFF = (
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
-    """Provide a browser with a profile of its own."""
     # Without them selenium would fetch some from the network.
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     assert program, "there is no chromium; run: make test-tools"

@@ -17,7 +17,6 @@ CABLE = Path(__file__).resolve().parents[1] / "fixtures/mlxlink/ndr-passive-copp
 
 
 def infiniband(root: Path, number: int) -> FakeNode:
-    """Return node gpuNUMBER, as it should be."""
     node = healthy(root, number)
     for netdev, (rail, way, rdma, _) in RAILS.items():
         in_subnet(node, rdma, number, rail)
@@ -75,7 +74,6 @@ def partition(node: FakeNode) -> None:
 
 
 def ipoib(node: FakeNode, netdev: str) -> None:
-    """Have the network device be IPoIB's, in datagram mode."""
     datagram = {"type": "32", "mtu": "2044", "mode": "datagram"}
     node.put_all(f"/sys/class/net/{netdev}", datagram)
     file = f"/etc/systemd/network/20-rdmaprov-{netdev}.network"

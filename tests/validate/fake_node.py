@@ -88,7 +88,6 @@ class FakeNode:
         self.touched: list[str] = []
 
     def host(self, known: Mapping[str, CommandResult] | None = None) -> Host:
-        """Return testinfra's host of the node."""
         return Host(FakeBackend(self.root, known))
 
     def like(self, root: Path) -> FakeNode:
@@ -97,7 +96,6 @@ class FakeNode:
         return FakeNode(root, is_copy=True)
 
     def put(self, path: str, text: str | bytes = "") -> None:
-        """Have a file."""
         file = self._at(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         self._write(file, text if isinstance(text, bytes) else text.encode())
@@ -115,7 +113,6 @@ class FakeNode:
         file.symlink_to(os.path.relpath(target, parent))
 
     def remove(self, path: str) -> None:
-        """Have no such file, directory or link."""
         file = self._at(path)
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
@@ -134,7 +131,6 @@ class FakeNode:
         self._write(file, file.read_text().replace(old, new).encode())
 
     def files_with(self, text: str) -> list[str]:
-        """Return the files in which a text is."""
         files = (path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
         mark = text.encode()
         return [f"/{path.relative_to(self.root)}" for path in files if mark in path.read_bytes()]
@@ -183,7 +179,6 @@ class FakeNode:
             self._at(path).chmod(stat.S_IRWXU)
 
     def unit(self, name: str, **properties: str) -> None:
-        """Have a unit of systemd's."""
         given = {
             "Id": name,
             "LoadState": "loaded",

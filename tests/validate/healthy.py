@@ -33,7 +33,6 @@ QUERY: str = HEALTHY["query"]
 
 
 def healthy(root: Path, number: int) -> FakeNode:
-    """Return node gpuNUMBER, as it should be."""
     node = FakeNode(root)
     for netdev, (rail, way, rdma, numa) in RAILS.items():
         nic(node, netdev, way, rdma, numa, f"198.18.{rail}.{number}")
@@ -130,7 +129,6 @@ def kernel(node: FakeNode) -> None:
 
 
 def software(node: FakeNode) -> None:
-    """Have the firmware's tool and a Python."""
     for _, way, _, _ in RAILS.values():
         node.answer(f"mstconfig -d {way[-1]} -e query", QUERY)
         node.answer(f"mlxlink -d {way[-1]} -m -c", CABLE.read_text())

@@ -74,7 +74,6 @@ class FakeHosts(dict[str, Host]):
 
 
 def described(node: Node, **values: object) -> Node:
-    """Return a node of which the site says this."""
     return replace(node, values={**node.values, **values})
 
 
@@ -141,7 +140,6 @@ def wrong(outcomes: list[Outcome]) -> list[str]:
 
 
 def modules() -> dict[str, ModuleType]:
-    """Return the suite's modules by file name."""
     found = {}
     for path in sorted(SUITE.glob("test_*.py")):
         if path.name == "test_acceptance.py":
@@ -151,7 +149,6 @@ def modules() -> dict[str, ModuleType]:
 
 
 def functions(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
-    """Return the suite's tests by FILE::FUNCTION."""
     return {
         f"{file}::{name}": function
         for file, module in of.items()

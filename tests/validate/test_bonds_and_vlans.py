@@ -94,7 +94,6 @@ def shape(request: pytest.FixtureRequest) -> Callable[[FakeNode], str]:
 
 
 def on(judged: Judge, netdev: str, **rail: Any) -> Node:
-    """Return gpu1 with rail 0 on a network device."""
     first, *others = judged.node.rails
     return replace(judged.node, rails=(replace(first, netdev=netdev, **rail), *others))
 

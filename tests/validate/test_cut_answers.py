@@ -112,8 +112,6 @@ def test_rails_are_asked_once_for_all_tests(suite):
 
 
 class DeafBackend(FakeBackend):
-    """A node that answers nothing."""
-
     def run(self, *_args, **_kwargs):
         raise TimeoutError(f"{self.root.name}: no answer within 20 s")
 

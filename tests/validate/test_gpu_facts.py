@@ -99,7 +99,6 @@ def test_other_word_is_unknown(word):
 
 @pytest.fixture
 def found(judged):
-    """Return how the tests of the GPUs ended, by their names."""
     return lambda **values: by_test(judged("test_gpu.py", **values))
 
 

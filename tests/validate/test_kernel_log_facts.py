@@ -19,7 +19,6 @@ def changed(changed):
 
 @pytest.fixture
 def found(judged):
-    """Return how the tests of the kernel's log ended."""
     return lambda: ends(judged("test_kernel_log.py"))
 
 

@@ -83,7 +83,6 @@ def merge(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def alike(suite, learnt):
-    """Return what the healthy nodes of the RoCE site have."""
     fleet, nodes, known = learnt[0]
     return compared(suite, fleet, nodes, known)[0]
 

@@ -115,7 +115,6 @@ class Frames:
         self._after = int(lie.get("after", 0))
 
     def begin(self) -> None:
-        """Write the mark, or not."""
         if self._lie["kind"] == "beginning":
             wrong.mark_told(self._lie)
             text, how = BEGINNINGS[self._lie["name"]]
@@ -125,7 +124,6 @@ class Frames:
         _write(b"\nLast login: today\n" + self._mark.encode() + b"\n")
 
     def send(self, number: int, rc: int, out: bytes, err: bytes) -> None:
-        """Write an answer, or what comes in place of it."""
         good = b"%d %d %d %d\n" % (number, rc, len(out), len(err)) + out + err
         self._after -= 1
         if self._lie["kind"] in ("head", "body") and self._after < 0:

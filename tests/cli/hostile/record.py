@@ -42,7 +42,6 @@ def survey(site: Path, node: str) -> dict[str, Any]:
 
 
 def facts() -> dict[str, Any]:
-    """Return what the collector prints."""
     return FACTS
 
 

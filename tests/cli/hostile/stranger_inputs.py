@@ -140,7 +140,6 @@ def certificates() -> list[Input]:
 
 
 def results() -> list[Input]:
-    """Return results.json of a run, for the report."""
     name = "runs/20260101-000000-validate/results.json"
     return _documents(name, runs.validated(4), ("report",), {0, 1, 2, 4})
 

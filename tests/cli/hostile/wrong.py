@@ -50,7 +50,6 @@ def mark_told(lie: dict[str, Any]) -> None:
 
 
 def wrong_value(name: str, good: Any, places: list[Place], rng: Random) -> bytes:
-    """Return a document in which one place has another value."""
     document, parent, key = _at(good, places, rng)
     parent[key] = VALUES[name]
     return dump(document)
