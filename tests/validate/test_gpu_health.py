@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.validate.runner import FakeHosts, judge
 
 from rdmaprov.boundary import OddAnswer
@@ -11,38 +12,9 @@ from rdmaprov.facts import gpu, gpu_health, health_command
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CHECKS = list(dict.fromkeys(row["check"] for row in gpu_health.table()))
-OLD = {"SRAM threshold exceeded"}  # not printed before 535.161, and of Volta never
-# By capture, what its driver does not print of what is judged.
-HEALTHY = {
-    "gtx680-470": {*OLD, "recovery action", "recovery action (drain)"},
-    "h800-525-idle": {*OLD, "recovery action", "recovery action (drain)"},
-    "rtx4090-535-load": OLD,
-    "gh200-550-idle": set(),
-    "l40s-550-idle": set(),
-    "v100-550-idle": OLD,
-    "titan-v-560-idle": OLD,
-    "a40-550-idle": set(),
-    "h100nvl-550-idle": set(),
-    "h200-550-idle": set(),
-    "rtx3090-560-idle": set(),
-    "rtx6000ada-550-idle": set(),
-    "h100-565-idle": set(),
-    "h100-580-idle": set(),
-    "h100-580-load": set(),
-    "h200-580-idle": set(),
-    "h200-580-load": set(),
-}
-POWER_BRAKE = {("HW power brake", "Active"), ("HW slowdown", "Active")}
-PENDING = {("row remap that waits for a reset", "Yes")}
-# Faults that real machines had: by capture, what is wrong.
-FAULTY = {
-    "h100-535-power-brake": POWER_BRAKE,
-    "a10-535-pending": PENDING,
-    "a100-555-pending": PENDING,
-    "l4-550-half-width": {("PCIe width", "8x")},
-    "rtx4060ti-550-half-width": {("PCIe width", "4x")},
-    "rtx5090-570-half-width": {("PCIe width", "8x")},
-}
+EXPECTED = yaml.safe_load((FIXTURES / "nvidia-smi/expected.yml").read_text())
+HEALTHY = {name: set(lacks) for name, lacks in EXPECTED["healthy"].items()}
+FAULTY = {name: set(wrong.items()) for name, wrong in EXPECTED["faulty"].items()}
 # By rule, what is wrong at any limit; and what else stands there where a GPU is at work.
 RULES = ["inactive", "at work", "no", "none", "zero", "least", "above", "below", "loaded"]
 WORDS = ["Active", "Active", "Yes", "Drain and Reset", "3", "0", "-300 C", "300 C", "0"]
@@ -186,7 +158,7 @@ def test_each_field_that_a_gpu_shows_is_judged(name):
 def test_drivers_before_535_throttle_instead_of_having_events():
     one = capture("h100-535-power-brake")[0]
     old = {k.replace("clocks event", "clocks throttle"): v for k, v in one.values.items()}
-    assert seen([replace(one, values=old)])[0] == POWER_BRAKE
+    assert seen([replace(one, values=old)])[0] == FAULTY["h100-535-power-brake"]
 
 
 def test_slowdown_of_an_idle_gpu_is_unknown():
