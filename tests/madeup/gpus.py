@@ -138,7 +138,7 @@ _SDC = "Meta, Silent Data Corruptions at Scale, arXiv 2102.11245"
 _SC22 = "Not all GPUs are created equal, SC 22"
 _BRAKES = _one("gemm", 0.4, 0.8, reasons=_POWER_BRAKE)
 # Each as a FaultKind: its name, what it changes, its source, the level, and what breaks a fleet.
-_KINDS = (
+_KINDS: tuple[tuple[Any, ...], ...] = (
     ("slow-gpu", "one GPU at half its rate", "faults.slow-gpu", "rank", slow_gpu),
     ("hot-gpu", "one GPU at 60 to 85 %", _SC22, "rank", _one("gemm", 0.6, 0.85)),
     ("slow-node", "all of a node at half", "throttled-power", "node", throttled_power),
