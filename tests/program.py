@@ -88,6 +88,20 @@ def call(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ende
         return Ended([*map(str, words)], code, out.read(), error.read())
 
 
+def encrypt_variable(name: str, secret: str, password: Path) -> str:
+    """Return a variable of a site, as YAML, whose value a file's password opens."""
+    program = Path(sys.executable).with_name("ansible-vault")
+    words = ["encrypt_string", "--vault-password-file", password, "--name", name, secret]
+    return execute([program, *words], check=True).stdout
+
+
+def finish(run: pexpect.spawn) -> tuple[int, str]:
+    """Return how a program on a terminal ends, and what it prints until then."""
+    said = run.read()
+    run.close()
+    return run.exitstatus, said
+
+
 def fork(
     words: Sequence[object], cwd: Path, streams: Sequence[int], environment: Mapping[str, str]
 ) -> ForkProcess:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.program import call, spawn
+from tests.program import call, finish, spawn
 from tests.unit.helpers.sites import GOOD, write
 
 SETTING = "kernel.randomize_va_space"
@@ -81,9 +81,7 @@ def test_interrupt_while_nodes_are_probed_ends_the_run(site, tmp_path):
         assert run.isalive()
     run.sendintr()
     run.expect("2 nodes: 2 not started")
-    run.read()
-    run.close()
-    assert run.exitstatus == 130
+    assert finish(run)[0] == 130
     assert results(site)[0]["interrupted"] is True
 
 
@@ -92,12 +90,11 @@ def test_plan_is_asked_about_the_drifted_node_only(site):
     asked.expect("Apply these changes")
     shown = asked.before
     asked.sendline("n")
-    asked.read()
-    asked.close()
+    code, _ = finish(asked)
     assert "pending: limits" in shown
     assert f"{SETTING}" in shown
     assert "2 nodes: 1 unchanged (probed), 1 pending" in shown
-    assert asked.exitstatus == 5
+    assert code == 5
     found, log = results(site)
     assert (found["nodes"]["n1"]["probed"], found["nodes"]["n3"]["probed"]) == (True, False)
     assert "n1" not in log.partition("PLAY [")[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pexpect
 import pytest
-from tests.program import spawn
+from tests.program import finish, spawn
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import VERBS, cli
@@ -60,12 +60,10 @@ def ask(place: Path, password: str, *words: str) -> tuple[int, str]:
     asked.expect("BECOME password: ")
     asked.sendline(password)
     try:
-        said = asked.read()
+        return finish(asked)
     except pexpect.TIMEOUT:  # every Python below it says where it waits
         os.killpg(asked.pid, signal.SIGABRT)
         raise AssertionError(asked.before + asked.read()) from None
-    asked.close()
-    return asked.exitstatus, said
 
 
 # One of what asks through Ansible, one of what asks through the probe.

@@ -5,16 +5,14 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.namespaced import hosts, needs_namespace
-from tests.program import ARGV, start
+from tests.program import ARGV, encrypt_variable, start
 from tests.unit.helpers.bastion import Bastion
-from tests.unit.helpers.shell import execute
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
@@ -119,10 +117,8 @@ def new_nodes(bastion, way, lines):
 def vaulted(at):
     """Return a variable of the site that is encrypted, and the option that opens it."""
     (at / "password").write_text("sesame\n")
-    program = Path(sys.executable).with_name("ansible-vault")
-    words = ["encrypt_string", "--vault-password-file", at / "password", SECRET, "--name"]
-    done = execute([program, *words, "nccl_socket_ifname"], check=True)
-    return done.stdout, ("--vault-password-file", "password")
+    option = ("--vault-password-file", "password")
+    return encrypt_variable("nccl_socket_ifname", SECRET, at / "password"), option
 
 
 def places(at):

@@ -52,8 +52,18 @@ def files(disk) -> dict[str, int]:
     return {path.name: path.lstat().st_size for path in paths if not path.is_dir()}
 
 
-def last_lines(done) -> list[str]:
-    return [line for line in done.stderr.splitlines() if line][-2:]
+AGAIN = "hint:  Free space there, then run the same command again."
+
+
+def require_full(done, *names: str) -> None:
+    """Require that a verb ends with what could not be written."""
+    assert done.returncode == ExitCode.UNKNOWN
+    error, hint = [line for line in done.stderr.splitlines() if line][-2:]
+    assert error.startswith("error: cannot write runs/")
+    assert error.endswith(f": {FULL}")
+    assert [name for name in names if name not in error] == []
+    assert hint == AGAIN
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -61,14 +71,8 @@ def last_lines(done) -> list[str]:
 )
 def test_summary_comes_first_and_then_what_is_missing(tmp_path, disk, verb, log):
     done = rdmaprov(disk, verb, site(tmp_path, CLOSED))
-    assert done.returncode == ExitCode.UNKNOWN
+    require_full(done, "results.json")
     assert "2 nodes" in done.stdout
-    error, hint = last_lines(done)
-    assert error.startswith("error: cannot write runs/")
-    assert error.endswith(f": {FULL}")
-    assert "results.json" in error
-    assert hint == "hint:  Free space there, then run the same command again."
-    assert "Traceback" not in done.stdout + done.stderr
     assert files(disk) == {log: 0}
 
 
@@ -76,14 +80,8 @@ def test_checks_that_pass_are_shown_and_not_green(tmp_path, disk):
     own = tmp_path / "test_own.py"
     own.write_text("def test_name(node):\n    assert node.name\n")
     done = rdmaprov(disk, "validate", site(tmp_path, HERE), own)
-    assert done.returncode == ExitCode.UNKNOWN
+    require_full(done, "junit.xml", "results.json")
     assert "2 nodes: 2 passed; 2 checks passed" in done.stdout
-    error, hint = last_lines(done)
-    assert "junit.xml" in error
-    assert "results.json" in error
-    assert error.endswith(f": {FULL}")
-    assert hint == "hint:  Free space there, then run the same command again."
-    assert "Traceback" not in done.stdout + done.stderr
     assert files(disk) == {"pytest.log": 0}
 
 
@@ -166,7 +164,7 @@ def test_host_variables_stay_as_they_were(disk, monkeypatch, capsys):
     error, hint = capsys.readouterr().err.splitlines()
     files = f"{place}/host_vars/n1.yml, {place}/host_vars/n2.yml"
     assert error == f"error: cannot write {files}: {FULL}"
-    assert hint == "hint:  Free space there, then run the same command again."
+    assert hint == AGAIN
     assert (place / "host_vars/n1.yml").read_text() == before
     assert [path.name for path in (place / "host_vars").iterdir()] == ["n1.yml"]
 
@@ -179,8 +177,5 @@ def test_host_variables_keep_their_owner_and_permissions(tmp_path):
     before = path.stat()
     variables.merge_host_vars(tmp_path, "n1", {"fabric_gpus": 1})
     after = path.stat()
-    assert (after.st_mode, after.st_uid, after.st_gid) == (
-        before.st_mode,
-        before.st_uid,
-        before.st_gid,
-    )
+    for what in ("st_mode", "st_uid", "st_gid"):
+        assert getattr(after, what) == getattr(before, what), what

@@ -124,8 +124,7 @@ def place(tmp_path):
     keys = tmp_path / "keys"
     keys.mkdir()
     Sshd(keys)
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as one:
         port = one.getsockname()[1]
     (tmp_path / "sshd.conf").write_text(SETTINGS.format(port=port, at=keys, more=""))
     for name in ("host_key", "other_host_key"):

@@ -9,7 +9,7 @@ import pexpect
 import pytest
 from tests.cli.namespaced import needs_namespace, rdmaprov
 from tests.cli.test_busy import VARIABLES, Node
-from tests.program import spawn
+from tests.program import finish, spawn
 
 from rdmaprov.exit_codes import ExitCode
 
@@ -150,9 +150,7 @@ def test_terminal_is_asked_once_and_no_means_no(node: Node, words: tuple[str, ..
     assert "reboot required after apply" in run.before
     assert "prof_sel is 2, expected 1" in run.before
     run.sendline("n")
-    run.read()
-    run.close()
-    assert run.exitstatus == ExitCode.PENDING
+    assert finish(run)[0] == ExitCode.PENDING
     assert not node.written.exists()
 
 
@@ -174,21 +172,13 @@ def test_node_that_changes_during_the_question_is_left_alone(node: Node):
     node.has("3")
     run.sendline("y")
     run.expect("the node changed since the plan was shown or kept")
-    run.read()
-    run.close()
-    assert run.exitstatus == ExitCode.FAILED
+    assert finish(run)[0] == ExitCode.FAILED
     assert not node.written.exists()
 
 
 @pytest.mark.parametrize("words", [("--yes",), ()])
 def test_nobody_is_asked_who_said_yes_or_has_no_terminal(node: Node, words: tuple[str, ...]):
-    if words:
-        run = asked(node, *words)
-        said = run.read()
-        run.close()
-        code = run.exitstatus
-    else:
-        code, said = node.rdmaprov("apply")
+    code, said = finish(asked(node, *words)) if words else node.rdmaprov("apply")
     assert code == ExitCode.PENDING, said
     assert "Apply these changes" not in said
     assert node.written.exists()

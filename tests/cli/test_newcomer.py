@@ -18,7 +18,7 @@ from pathlib import Path
 import pexpect
 import pytest
 from ansible.errors import AnsibleError
-from tests.program import call, spawn, start
+from tests.program import call, finish, spawn, start
 from tests.unit.helpers import sites
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.ssh_node import Sshd
@@ -145,19 +145,16 @@ def test_interrupt_at_a_question(tmp_path):
     at = Path(f"/proc/{asked.pid}/syscall")
     assert until(lambda: at.read_text().split()[1:2] == ["0x0"])
     asked.sendintr()
-    asked.expect(pexpect.EOF)
-    asked.close()
-    assert asked.exitstatus == ExitCode.INTERRUPTED
-    assert "error: interrupted" in asked.before
-    assert "Traceback" not in asked.before
+    code, said = finish(asked)
+    assert code == ExitCode.INTERRUPTED
+    assert "error: interrupted" in said
+    assert "Traceback" not in said
     assert not (tmp_path / "dc1").exists()
 
 
 @pytest.mark.parametrize("verb", ["discover", "accept", "validate"])
 def test_interrupt_while_a_node_is_awaited(tmp_path, verb):
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
         port = str(silent.getsockname()[1])
         hosts = CLOSED.replace("port: 1", f"port: {port}").replace("timeout: 5", "timeout: 100")
         sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": hosts})

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from ansible.cli import CLI
 from ansible.parsing.dataloader import DataLoader
-from tests.program import spawn
-from tests.unit.helpers.shell import execute
+from tests.program import encrypt_variable, spawn
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.passwords import password_pipe
@@ -102,9 +101,7 @@ def test_sudo_gets_the_password(tmp_path: Path):
 @pytest.fixture
 def silent():
     """Provide a port that takes connections and never answers."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening
 
 
@@ -113,14 +110,7 @@ def place(tmp_path, silent):
     """Provide a directory with a site whose nodes' address only the vault's password opens."""
     password = tmp_path / "password"
     password.write_text(VAULT)
-    encrypted = execute(
-        [
-            str(Path(sys.executable).with_name("ansible-vault")),
-            *("encrypt_string", "--vault-password-file", str(password)),
-            *("--name", "ansible_host", "127.0.0.1"),
-        ],
-        check=True,
-    ).stdout
+    encrypted = encrypt_variable("ansible_host", "127.0.0.1", password)
     password.unlink()
     hosts = NODES.format(port=silent.getsockname()[1])
     files = {**GOOD, "hosts.yml": hosts, "group_vars/nodes.yml": f"---\n{encrypted}"}

@@ -11,7 +11,7 @@ import pytest
 from tests.cli import test_busy
 from tests.cli.namespaced import needs_namespace, rdmaprov
 from tests.cli.test_busy import VARIABLES
-from tests.program import spawn
+from tests.program import finish, spawn
 from tests.unit.helpers.sites import write
 
 from rdmaprov.exit_codes import ExitCode
@@ -136,9 +136,7 @@ def test_terminal_is_asked_once_and_no_means_no(node: Node):
     asked.expect(rf"Take back {run} on 1 node\? \[y/N\]: ")
     assert "reboot required after revert" in asked.before
     asked.sendline("n")
-    asked.read()
-    asked.close()
-    assert asked.exitstatus == ExitCode.PENDING
+    assert finish(asked)[0] == ExitCode.PENDING
     assert node.tree() == applied
 
 

@@ -7,13 +7,10 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from tests.lab.handle import processes_with
-from tests.program import ARGV, call, start
-from tests.unit.helpers.shell import execute
+from tests.program import ARGV, call, encrypt_variable, start
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance.stage_report import STAGES
@@ -74,15 +71,7 @@ def test_run_is_kept_for_its_user_only(site):
 def vaulted(site):
     """Provide the site with the nodes' address vaulted, which ends up in what ssh says."""
     (site.parent / "vault.pass").write_text("correct horse")
-    encrypted = execute(
-        [
-            str(Path(sys.executable).with_name("ansible-vault")),
-            *("encrypt_string", "--vault-password-file", "vault.pass"),
-            *("--name", "ansible_host", HIDDEN),
-        ],
-        cwd=site.parent,
-        check=True,
-    ).stdout
+    encrypted = encrypt_variable("ansible_host", HIDDEN, site.parent / "vault.pass")
     hosts = f"---\nnodes:\n  hosts:\n    n1: {{unit: 1}}\n    n2: {{unit: 2}}\n  vars:\n{CLOSED}"
     write(site, {"hosts.yml": hosts, "group_vars/nodes.yml": f"---\n{encrypted}"})
     return site
@@ -118,6 +107,8 @@ def test_vault_is_opened_as_by_ansible(vaulted):
         (["--max-failures", "many"], "--max-failures must be at least 0 (or 0% to 100%), not many"),
         (["--roles", "mtu,mut"], "there is no role mut"),
         (["--reboot", "always"], "Invalid value for '--reboot'"),
+        (["--limit", "n9"], "no host matches n9"),
+        (["--limit", "!all"], "no host matches"),
     ],
 )
 def test_wrong_option_is_a_usage_error(site, words, says):
@@ -125,16 +116,6 @@ def test_wrong_option_is_a_usage_error(site, words, says):
     assert done.returncode == 2
     assert says in done.stderr.splitlines()[0]
     assert not (site.parent / "runs").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [(["--limit", "n9"], "no host matches n9"), (["--limit", "!all"], "no host matches")],
-)
-def test_limit_that_leaves_nothing_is_refused(site, words, says):
-    done = rdmaprov(site, "apply", "site", *words)
-    assert done.returncode == 2
-    assert says in done.stderr
 
 
 def test_run_that_is_refused_leaves_no_directory(site):
@@ -160,9 +141,7 @@ def test_ansible_that_fails_by_itself_says_why(site):
     ],
 )
 def test_interrupt_leaves_results_and_no_process(site, number):
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
         hosts = (site / "hosts.yml").read_text().replace("ansible_ssh_timeout: 5", "")
         port = silent.getsockname()[1]
         (site / "hosts.yml").write_text(hosts.replace("ansible_port: 1", f"ansible_port: {port}"))
