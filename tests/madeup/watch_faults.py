@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from random import Random
 
-from tests.madeup.watched import Fault, Fleet, MadeUpWatch, Place, leaf_nodes
+from tests.madeup.watched import Fault, Fleet, MadeUpWatch, Place, RailSecond, leaf_nodes
 
 SENDERS = 3
 Change = Callable[[Place, MadeUpWatch, Fleet, int], None]
@@ -125,35 +126,27 @@ def lossy_port(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> N
     rows[number][rail].counts["lost"] = 60 * len(rows)
 
 
-def slow_rail(place: Place, _watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-    """Have one rail of a node move less than its others."""
-    number, rail = place
-    rows[number][rail].load *= 0.6
+def alone(**own: Callable[[RailSecond, Random], float]) -> Change:
+    """Return what gives a rail's second other values, each from the second and by chance."""
+
+    def change(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rail = rows[place[0]][place[1]]
+        for name, value in own.items():
+            setattr(rail, name, value(rail, watch.chance))
+
+    return change
 
 
-def weak_incast(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-    """Have several nodes send to one, at the edge of what a queue takes."""
-    number, rail = place
-    full = rows[number][rail]
-    full.received = watch.chance.uniform(0.85, 0.95)
-    full.marked = watch.chance.uniform(0.005, 0.025)
-
-
-def weak_rail(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-    """Have one rail of a node move three quarters of what its others do, give or take a tenth."""
-    number, rail = place
-    rows[number][rail].load *= watch.chance.uniform(0.65, 0.85)
-
-
-def weak_cable(place: Place, _watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-    """Give a link twice as many wrong bits as are allowed."""
-    number, rail = place
-    rows[number][rail].bit_errors = 2e-12
-
-
-def wrong_priority(place: Place, _watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-    number, rail = place
-    rows[number][rail].astray = 1.0
+# Several nodes send to one, at the edge of what a queue takes.
+weak_incast = alone(
+    received=lambda _, chance: chance.uniform(0.85, 0.95),
+    marked=lambda _, chance: chance.uniform(0.005, 0.025),
+)
+# One rail of a node moves less than its others: three quarters, give or take a tenth.
+slow_rail = alone(load=lambda rail, _: rail.load * 0.6)
+weak_rail = alone(load=lambda rail, chance: rail.load * chance.uniform(0.65, 0.85))
+weak_cable = alone(bit_errors=lambda _rail, _chance: 2e-12)  # twice as many as are allowed
+wrong_priority = alone(astray=lambda _rail, _chance: 1.0)
 
 
 def now_and_then(change: Change) -> Change:

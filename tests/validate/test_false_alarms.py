@@ -14,8 +14,10 @@ from tests.validate.runner import (
     functions,
     hosts_of,
     judge,
+    table,
     wrong,
 )
+from tests.validate.test_faults import alter
 
 
 def test_infiniband_fleet_is_silent_and_all_of_a_subnet_is_judged(
@@ -54,11 +56,15 @@ def test_like_nodes_are_asked_the_same(suite, fleet, nodes):
     assert one == other
 
 
-def test_node_has_rebooted(judged, changed):
-    changed.put("/proc/uptime", "95.00 10.00\n")
-    changed.put("/sys/class/net/ens1/carrier_changes", "6\n")
-    changed.put("/proc/sys/kernel/random/boot_id", "another\n")
-    assert wrong(judged()) == []
+SILENT = table("silent.yml")
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_what_is_no_fault_is_silent(judged, changed, name):
+    node = judged.node
+    for step in SILENT[name]:
+        node = alter({"gpu1": changed}, node, step)
+    assert wrong(judged(node=node)) == []
 
 
 @pytest.mark.parametrize(
@@ -83,39 +89,6 @@ def test_link_was_taken_down_by_apply(judged, changed, changes, note, said):
     assert all("test_link_does_not_flap" in each and said in each for each in found)
 
 
-def test_rdma_device_is_renamed(judged, changed):
-    """Udev gives RDMA devices other names; nccl.conf follows, and so does the suite."""
-    changed.rename("/sys/class/infiniband/mlx5_0", "/sys/class/infiniband/rocep24s0")
-    changed.replace("/etc/nccl.conf", "mlx5_0,", "rocep24s0,")
-    changed.rename("/sys/kernel/config/rdma_cm/mlx5_0", "/sys/kernel/config/rdma_cm/rocep24s0")
-    changed.answer("ibv_devinfo -d rocep24s0", "\tactive_mtu:\t\t4096 (5)\n")
-    assert wrong(judged()) == []
-
-
-def test_listed_devices_have_names_of_their_own(judged, changed):
-    """One by a site's udev rule, one by rdma-core's; management keeps the kernel's."""
-    for old, new in (("mlx5_0", "roce_rail0"), ("mlx5_1", "rocep64s0")):
-        changed.rename(f"/sys/class/infiniband/{old}", f"/sys/class/infiniband/{new}")
-        changed.rename(f"/sys/kernel/config/rdma_cm/{old}", f"/sys/kernel/config/rdma_cm/{new}")
-        changed.replace("/etc/nccl.conf", old, new)
-        changed.answer(f"ibv_devinfo -d {new}", "\tactive_mtu:\t\t4096 (5)\n")
-    rule = (
-        'ACTION=="add", KERNELS=="0000:18:00.0", SUBSYSTEM=="infiniband", \\\n'
-        '  PROGRAM="rdma_rename %k NAME_FIXED roce_rail0"\n'
-    )
-    changed.put("/etc/udev/rules.d/70-rails.rules", rule)
-    distribution = 'SUBSYSTEM=="infiniband", PROGRAM="rdma_rename %k NAME_FALLBACK"\n'
-    changed.put("/usr/lib/udev/rules.d/60-rdma-persistent-naming.rules", distribution)
-    assert wrong(judged(nccl_ib_hca=["roce_rail0", "rocep64s0"])) == []
-
-
-def test_listed_devices_are_all_that_there_are(judged, changed):
-    """Whatever the kernel calls them: no other device can get a name of the list."""
-    for name in ("mlx5_8", "mlx5_9"):
-        changed.remove(f"/sys/class/infiniband/{name}")
-    assert wrong(judged(nccl_ib_hca=["mlx5_0", "mlx5_1"])) == []
-
-
 def test_network_device_of_a_rail_by_pci_address_is_renamed(judged, changed):
     """A rail that the site names by its PCI address may have any name on the node."""
     for path in changed.files_with("ens2"):
@@ -136,12 +109,12 @@ def test_rails_are_in_another_order(judged, changed):
         changed.replace_all(path, "1001", "1000")
         changed.replace_all(path, "x", "1001")
     changed.answer("ip -N -j -4 rule show", RULES)
-    for table, network, netdev in (
+    for number, network, netdev in (
         (1000, "198.18.1.0/24", "ens2"),
         (1001, "198.18.0.0/24", "ens1"),
     ):
         route = f'[{{"dst": "{network}", "dev": "{netdev}", "flags": []}}]'
-        changed.answer(f"ip -N -j -4 route show table {table}", route)
+        changed.answer(f"ip -N -j -4 route show table {number}", route)
     changed.replace("/etc/nccl.conf", "mlx5_0,mlx5_1", "mlx5_1,mlx5_0")
     found = wrong(judged(node=replace(judged.node, rails=rails)))
     # The other node still has the rails in their old order, which paths between them show.
@@ -180,17 +153,6 @@ def test_any_time_to_stop_a_storm_will_do(judged, changed, stdout, stderr, code,
     changed.answer("ethtool --get-tunable ens1 pfc-prevention-tout", stdout, stderr, code)
     outcomes = judged("test_roce_qos_storm.py::test_stalled_port_stops_pausing")
     assert [outcome.state for outcome in outcomes] == [state, "passed"]
-
-
-def test_files_of_others_say_the_same_or_something_else(judged, changed):
-    """Hand-written files of other settings, and lines that count less, are no fault."""
-    changed.put("/etc/modprobe.d/a-site.conf", "options mlx5_core prof_sel=0\n# a comment\n")
-    changed.put("/etc/sysctl.d/10-site.conf", "vm.swappiness = 60\n; a comment\nnet.core.x=1\n")
-    changed.put("/etc/security/limits.d/10-site.conf", "* soft memlock 64\n@users - nofile 9\n")
-    changed.put(
-        "/etc/systemd/network/99-default.network", "[Match]\nName=*\n\n[Link]\nMTUBytes=1500\n"
-    )
-    assert wrong(judged()) == []
 
 
 RULES = """[

@@ -177,6 +177,8 @@ def alter(altered: dict[str, FakeNode], node: Node, each: dict[str, Any]) -> Nod
         fake.remove(each["remove"])
     elif kind == "replace":
         fake.replace(each["replace"], each["old"], each["new"])
+    elif kind == "rename":
+        fake.rename(each["rename"], each["to"])
     elif kind == "answer":
         fake.answer(each["answer"], each["text"])
     elif kind == "set":
