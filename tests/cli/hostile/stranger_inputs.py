@@ -11,10 +11,10 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -239,13 +239,13 @@ def indexes() -> list[Input]:
         return "" if file.exists() and file.read_text() == honest else "the metrics are others"
 
     codes = frozenset({0})
-    loose = Input("runs/ that others can write", partial(_loose, 0o777), _REFUSED)
-    return [*(Input(title, make, codes, same) for title, make in found), loose]
 
+    def loose(place: Path) -> Sequence[object]:
+        _place(place).parent.chmod(0o777)
+        return _HISTORY
 
-def _loose(mode: int, place: Path) -> Sequence[object]:
-    _place(place).parent.chmod(mode)
-    return _HISTORY
+    written = Input("runs/ that others can write", loose, _REFUSED)
+    return [*(Input(title, make, codes, same) for title, make in found), written]
 
 
 @cache
@@ -263,23 +263,20 @@ def metrics() -> list[Input]:
     """Return what stands where a file will be written, or is planted beside it."""
     victim = "../outside/victim"
 
-    def plant(names: Sequence[str], what: str, place: Path) -> Sequence[object]:
+    def plant(name: str, what: str, place: Path) -> Sequence[object]:
         _place(place)
-        for name in names:
-            if what == "pipe":
-                os.mkfifo(place / name)
-            elif what == "directory":
-                (place / name).mkdir()
-            elif what == "hard link":
-                os.link(place / victim, place / name)
-            else:
-                (place / name).symlink_to(what)
+        plants: dict[str, Callable[[Path], object]] = {
+            "pipe": os.mkfifo,
+            "directory": Path.mkdir,
+            "hard link": partial(os.link, place / victim),
+        }
+        plants.get(what, lambda path: path.symlink_to(what))(place / name)
         return _HISTORY
 
     kinds = ("pipe", "directory", "hard link", victim, "/dev/full", "../outside/new", "m.prom")
     names = ("m.prom", "m.prom.new", "m.prom.tmp", ".m.prom", "runs/notified-x.json")
     return [
-        Input(f"{name}: {kind}", partial(plant, [name], kind), frozenset({0, 2, 4}))
+        Input(f"{name}: {kind}", partial(plant, name, kind), frozenset({0, 2, 4}))
         for name in names
         for kind in kinds
         if name != kind
@@ -293,14 +290,8 @@ def _sent(said: str | list[Any]) -> bytes:
     return "".join(texts).replace("@SECRET@", SECRET).encode("latin-1")
 
 
-_RECEIVERS = {
-    title: (_sent(first), _sent(again), pause)
-    for title, (first, again, pause) in _TABLES["receivers"].items()
-}
-_URLS = [url.replace("@SECRET@", SECRET) for url in _TABLES["urls"]]
-
-
-def _listen(head: bytes, again: bytes, pause: float) -> int:
+def _listen(first: str | list[Any], more: str | list[Any], pause: float) -> int:
+    head, again = _sent(first), _sent(more)
     server = socket.create_server(("127.0.0.1", 0))
 
     def talk(connection: socket.socket) -> None:
@@ -327,8 +318,8 @@ def notifications() -> list[Input]:
         _place(place)
         return ("history", SITE, "--notify", target)
 
-    def receive(title: str, place: Path) -> Sequence[object]:
-        return notify(f"http://127.0.0.1:{_listen(*_RECEIVERS[title])}/{SECRET}?{SECRET}", place)
+    def receive(receiver: Sequence[Any], place: Path) -> Sequence[object]:
+        return notify(f"http://127.0.0.1:{_listen(*receiver)}/{SECRET}?{SECRET}", place)
 
     def program(text: str, place: Path) -> Sequence[object]:
         (place / "tell").write_text(f"#!/bin/sh\n{text}\n")
@@ -339,15 +330,13 @@ def notifications() -> list[Input]:
         return "" if "notify: " in text else "nothing is said of the notification"
 
     codes, no_proxy = frozenset({0}), {"no_proxy": "127.0.0.1"}
+    receivers, programs = _TABLES["receivers"], _TABLES["programs"]
     return [
-        *(Input(t, partial(receive, t), codes, said, no_proxy) for t in _RECEIVERS),
-        *(
-            Input(f"program: {t}", partial(program, text), codes, said)
-            for t, text in _TABLES["programs"].items()
-        ),
+        *(Input(t, partial(receive, of), codes, said, no_proxy) for t, of in receivers.items()),
+        *(Input(f"program: {t}", partial(program, of), codes, said) for t, of in programs.items()),
         *(
             Input(f"URL {url!r}", partial(notify, url), frozenset({0, 2}), environment=no_proxy)
-            for url in _URLS
+            for url in (text.replace("@SECRET@", SECRET) for text in _TABLES["urls"])
         ),
     ]
 
@@ -366,17 +355,19 @@ _KEYS_OF_UNITS = {
 
 def _unit_harm(place: Path, _said: str) -> str:
     """Return what is wrong with units: a line that none of ours is, or one that goes on."""
-    for unit in place.rglob("*.service"), place.rglob("*.timer"):
-        for path in unit:
-            text = path.read_text()
-            keys = re.findall(r"^([A-Za-z]+)=", text, re.MULTILINE)
-            if text.count("ExecStart") > 1 or not set(keys) <= _KEYS_OF_UNITS:
-                return f"a line of a stranger's: {text!r}"
-            if "%" in text.replace("%%", "") or re.search(r"\\$", text, re.MULTILINE):
-                return f"a specifier, or a line that goes on: {text!r}"
-            if len(keys) != len(set(keys) - {"Environment"}) + keys.count("Environment"):
-                return f"a line twice: {text!r}"
+    for path in (*place.rglob("*.service"), *place.rglob("*.timer")):
+        text = path.read_text()
+        keys = re.findall(r"^([A-Za-z]+)=", text, re.MULTILINE)
+        if text.count("ExecStart") > 1 or not set(keys) <= _KEYS_OF_UNITS:
+            return f"a line of a stranger's: {text!r}"
+        if "%" in text.replace("%%", "") or re.search(r"\\$", text, re.MULTILINE):
+            return f"a specifier, or a line that goes on: {text!r}"
+        if len(keys) != len(set(keys) - {"Environment"}) + keys.count("Environment"):
+            return f"a line twice: {text!r}"
     return ""
+
+
+_WHERE = ("site", "directory", "when", "password file", "LOGNAME", "USER", "SLURM_CONF")
 
 
 def units() -> list[Input]:
@@ -394,21 +385,12 @@ def units() -> list[Input]:
         words = ("--vault-password-file", secret) if where == "password file" else ()
         return ("schedule", "--directory=units", *when, *words, "--", here / site)
 
-    def environment(where: str, name: str) -> Mapping[str, str]:
-        return {where: name} if where.isupper() else {}
+    def given(at: str, name: str) -> Input:
+        own = {at: name} if at.isupper() else {}
+        codes = frozenset({0, 2, 3})
+        return Input(f"{at} {name!r}", partial(make, at, name), codes, _unit_harm, own)
 
-    places = ("site", "directory", "when", "password file", "LOGNAME", "USER", "SLURM_CONF")
-    return [
-        Input(
-            f"{where} {name!r}",
-            partial(make, where, name),
-            frozenset({0, 2, 3}),
-            _unit_harm,
-            environment(where, name),
-        )
-        for where in places
-        for name in _NAMES
-    ]
+    return [given(*each) for each in product(_WHERE, _NAMES)]
 
 
 _SCRIPTS = ("hosts", "hosts.sh", "inventory.py", "x.yml", "x.json")
