@@ -9,8 +9,7 @@ import os
 import re
 import socket
 import sqlite3
-import threading
-import time
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -22,7 +21,7 @@ from typing import Any
 import yaml
 from tests.cli.certified import SIZES, CertifiedFleet
 from tests.cli.hostile import wrong
-from tests.cli.hostile.strangers import SECRET, Input
+from tests.cli.hostile.strangers import SECRET, Input, listen
 from tests.cli.hostile_sites import SITES, Hostile
 from tests.report import runs
 from tests.unit.helpers import fleet_runs
@@ -125,8 +124,6 @@ def records() -> list[Input]:
 
 @cache
 def _certificate() -> Any:
-    import tempfile
-
     place = Path(tempfile.mkdtemp())
     fleet = CertifiedFleet(place)
     with contextlib.chdir(place):
@@ -185,12 +182,6 @@ def _columns() -> list[tuple[str, str]]:
         ]
 
 
-_ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
-_SCHEMAS = {
-    title: text.replace("@ENDLESS@", _ENDLESS) for title, text in _TABLES["schemas"].items()
-}
-
-
 def _plant_index(plant: Callable[[Path], object], suffix: str, place: Path) -> Sequence[object]:
     _index(place).close()
     path = place / "runs" / f"{NAME}{suffix}"
@@ -224,7 +215,8 @@ def indexes() -> list[Input]:
         for (table, column), value in zip(_columns(), values, strict=False)
     }
     found: list[tuple[str, Callable[[Path], Any]]] = [
-        (title, partial(_planted, text)) for title, text in {**_SCHEMAS, **changes}.items()
+        (title, partial(_planted, text))
+        for title, text in {**_TABLES["schemas"], **changes}.items()
     ]
     for suffix, title in (("", ""), ("-journal", "journal: "), ("-wal", "log: ")):
         found += [
@@ -250,8 +242,6 @@ def indexes() -> list[Input]:
 
 @cache
 def _honest() -> str:
-    import tempfile
-
     from rdmaprov.history.answer import read_history
     from rdmaprov.history.metrics import metrics_text
 
@@ -283,34 +273,6 @@ def metrics() -> list[Input]:
     ]
 
 
-def _sent(said: str | list[Any]) -> bytes:
-    """Return what a receiver says: a text, or texts, of which each may be said many times."""
-    parts = [said] if isinstance(said, str) else said
-    texts = (part if isinstance(part, str) else part[0] * part[1] for part in parts)
-    return "".join(texts).replace("@SECRET@", SECRET).encode("latin-1")
-
-
-def _listen(first: str | list[Any], more: str | list[Any], pause: float) -> int:
-    head, again = _sent(first), _sent(more)
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def talk(connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            connection.recv(1 << 16)
-            connection.sendall(head)
-            end = time.monotonic() + 60
-            while pause and time.monotonic() < end:
-                connection.sendall(again)
-                time.sleep(pause)
-
-    def accept() -> None:
-        while True:
-            threading.Thread(target=talk, args=(server.accept()[0],), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    return int(server.getsockname()[1])
-
-
 def notifications() -> list[Input]:
     """Return receivers of --notify: what they say, what programs do, and how a URL is written."""
 
@@ -319,7 +281,7 @@ def notifications() -> list[Input]:
         return ("history", SITE, "--notify", target)
 
     def receive(receiver: Sequence[Any], place: Path) -> Sequence[object]:
-        return notify(f"http://127.0.0.1:{_listen(*receiver)}/{SECRET}?{SECRET}", place)
+        return notify(f"http://127.0.0.1:{listen(*receiver)}/{SECRET}?{SECRET}", place)
 
     def program(text: str, place: Path) -> Sequence[object]:
         (place / "tell").write_text(f"#!/bin/sh\n{text}\n")

@@ -4,15 +4,19 @@ Whatever a stranger makes, the verb ends by itself within 10 s and 500 MB, with 
 right for it, without a traceback, an escape, a secret or a file outside of its own place.
 """
 
+import contextlib
 import itertools
 import os
 import signal
+import socket
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import process
 from pathlib import Path
+from typing import Any
 
 from tests.program import fork
 
@@ -21,6 +25,35 @@ MOST_KB = 500_000
 SECRET = "hunter2"
 _TOGETHER = 4  # inputs at once, as some wait
 _KILLED_S = 3 * MOST_S
+
+
+def _sent(said: str | list[Any]) -> bytes:
+    """Return what a receiver says: a text, or texts, of which each may be said many times."""
+    parts = [said] if isinstance(said, str) else said
+    texts = (part if isinstance(part, str) else part[0] * part[1] for part in parts)
+    return "".join(texts).replace("@SECRET@", SECRET).encode("latin-1")
+
+
+def listen(first: str | list[Any], more: str | list[Any], pause: float) -> int:
+    """Return the port of a receiver that says something first, and then again after each pause."""
+    head, again = _sent(first), _sent(more)
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def talk(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            connection.recv(1 << 16)
+            connection.sendall(head)
+            end = time.monotonic() + 60
+            while pause and time.monotonic() < end:
+                connection.sendall(again)
+                time.sleep(pause)
+
+    def accept() -> None:
+        while True:
+            threading.Thread(target=talk, args=(server.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return int(server.getsockname()[1])
 
 
 @dataclass(frozen=True)
