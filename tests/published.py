@@ -49,14 +49,10 @@ def measurements() -> list[Published]:
     """Return all of them, in the file's order."""
     found = []
     for row in yaml.load(_FILE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader):
+        given = {"nvlink_nodes": 1, "collective": "all_reduce", "efa": False}
         fabric = Fabric(
-            row["nodes"],
-            row["gpus"],
-            row["rails"] or 1,
-            row["gbps"] or 100,
-            nvlink_nodes=row.get("nvlink_nodes", 1),
-            collective=row.get("collective", "all_reduce"),
-            efa=row.get("efa", False),
+            *(row["nodes"], row["gpus"], row["rails"] or 1, row["gbps"] or 100),
+            **{name: row.get(name, usual) for name, usual in given.items()},
         )
         slot = parse_slot(row.get("pcie", "5x16"))
         if alone := gpus.intra_node([row["gpu"]] if "gpu" in row else [], slot):

@@ -44,15 +44,8 @@ def ansible(program, *words, cwd, **environment):
 def built(tmp_path_factory):
     """Provide a directory with the collection's archive, built as production.md says."""
     place = tmp_path_factory.mktemp("collection")
-    done = ansible(
-        "ansible-galaxy",
-        "collection",
-        "build",
-        str(CHECKOUT),
-        "--output-path",
-        str(place),
-        cwd=place,
-    )
+    words = ["collection", "build", str(CHECKOUT), "--output-path", str(place)]
+    done = ansible("ansible-galaxy", *words, cwd=place)
     assert done.returncode == 0, done.stderr
     return place
 

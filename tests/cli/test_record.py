@@ -11,6 +11,7 @@ import pytest
 from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
 from tests.unit.helpers.sites import GOOD, write
 
+RECORD = "n1.record.json.gz"
 SETTING = "kernel.randomize_va_space"
 VALUE = "/proc/sys/kernel/randomize_va_space"
 PASSWORD, KEY, TOKEN, SUDO = "canary-password", "Y2FuYXJ5LWtleQ", "canary-token", "canary-sudo"
@@ -58,7 +59,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(place: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(gzip.decompress((place / "n1.record.json.gz").read_bytes()))
+    found: dict[str, Any] = json.loads(gzip.decompress((place / RECORD).read_bytes()))
     return found
 
 
@@ -80,7 +81,7 @@ def outcomes(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_record_is_small_private_and_without_secrets(place: Path):
-    file = place / "n1.record.json.gz"
+    file = place / RECORD
     assert file.stat().st_size < 5_000_000
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     text = gzip.decompress(file.read_bytes()).decode()
@@ -102,7 +103,7 @@ def test_record_has_what_the_museum_calls_so(place: Path):
 
 
 def test_verdicts_of_the_record_are_the_nodes(place: Path):
-    record = ("--record", "n1.record.json.gz")
+    record = ("--record", RECORD)
     live = results(place, "validate", "site", "--limit", "n1")
     again = results(place, "validate", *record)
     named = {
@@ -155,7 +156,7 @@ def test_what_is_not_in_the_record_is_unknown(place: Path):
 
 
 def test_cut_record_is_one_clear_line(place: Path):
-    data = (place / "n1.record.json.gz").read_bytes()
+    data = (place / RECORD).read_bytes()
     (place / "cut.gz").write_bytes(data[:-100])
     (place / "cut.json").write_bytes(gzip.decompress(data)[:-100])
     for verb in ("plan", "validate"):
@@ -177,7 +178,7 @@ def test_anonymous_record_has_the_same_verdicts(place: Path):
     assert "198.18." not in text.replace("198.18.0.0/15", "")
     assert not re.search(r"(?<![\w.-])n1(?![\w-])", text.replace("\\n", " "))
     judged = outcomes(results(place, "validate", "--record", "anonymous.json"))
-    live = outcomes(results(place, "validate", "--record", "n1.record.json.gz"))
+    live = outcomes(results(place, "validate", "--record", RECORD))
     assert {test.replace("[node-1", "[n1"): one for test, (one, _) in judged.items()} == {
         test: one for test, (one, _) in live.items()
     }
@@ -194,12 +195,9 @@ def test_unreachable_node_has_no_record(place: Path):
     ("words", "why"),
     [
         (["record", "site", "--limit", "nodes"], "--limit nodes matches 2 nodes; a record has one"),
-        (
-            ["plan", "site", "--record", "n1.record.json.gz", "--limit", "n1"],
-            "--limit and --record",
-        ),
-        (["validate", "--record", "n1.record.json.gz", "--hosts", "local://"], "--hosts and"),
-        (["validate", "--record", "n1.record.json.gz", "-n", "2"], "-n is gone"),
+        (["plan", "site", "--record", RECORD, "--limit", "n1"], "--limit and --record"),
+        (["validate", "--record", RECORD, "--hosts", "local://"], "--hosts and"),
+        (["validate", "--record", RECORD, "-n", "2"], "-n is gone"),
         (["plan"], "no SITE given"),
     ],
 )

@@ -69,23 +69,15 @@ def _judge(findings, fleet, node, test, bad):
     file, function, rail = test
     name = f"{file}::{function}[{node}{f'-rail{rail}' if rail is not None else ''}]"
     if bad and node == fleet[1]:
-        report(
-            findings,
-            name,
-            node,
-            "error",
-            f"{node}: unreachable: ssh: connection refused "
-            f"(ssh to 198.51.100.{len(fleet) % 200 + 1} port 22)",
-        )
+        address = f"198.51.100.{len(fleet) % 200 + 1}"
+        why = f"{node}: unreachable: ssh: connection refused (ssh to {address} port 22)"
+        report(findings, name, node, "error", why)
     elif bad and function == "test_mtu_running" and node in fleet[:: max(2, len(fleet) // 12)]:
-        said = _setting(
-            node,
-            f"ens{rail + 1}",
-            "MTU",
-            "fabric_mtu_bytes",
-            where=f"/sys/class/net/ens{rail + 1}/mtu",
-            fix=f"rdmaprov apply {SITE} --limit {node} --roles mtu",
-        ).text(1500, 9000)
+        fix = f"rdmaprov apply {SITE} --limit {node} --roles mtu"
+        device = f"ens{rail + 1}"
+        where = f"/sys/class/net/{device}/mtu"
+        mtu = _setting(node, device, "MTU", "fabric_mtu_bytes", where=where, fix=fix)
+        said = mtu.text(1500, 9000)
         report(findings, name, node, "failed", said)
     elif bad and function == "test_trust" and node == fleet[-1] and rail == 3:
         fix = f"rdmaprov apply {SITE} --limit {node}"

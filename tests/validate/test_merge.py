@@ -156,25 +156,23 @@ def test_newer_run_counts_and_what_the_older_one_says_is_named(merge, alike):
     assert [each["nodes"] for each in merged["merged"]] == [[], ["gpu1", "gpu2"]]
 
 
+BOTH = ["2-a-validate", "2-b-validate"]
+
+
 @pytest.mark.parametrize(
     ("words", "changed", "code", "says"),
     [
-        (["2-a-validate"], {}, ExitCode.USAGE, "two runs or more"),
-        (["2-a-validate", "2-a-validate"], {}, ExitCode.USAGE, "two runs or more"),
+        (BOTH[:1], {}, ExitCode.USAGE, "two runs or more"),
+        (BOTH[:1] * 2, {}, ExitCode.USAGE, "two runs or more"),
         (["2-a-validate", "nowhere"], {}, ExitCode.USAGE, "there is no such run"),
-        (
-            ["2-a-validate", "2-b-validate"],
-            {"verb": "accept"},
-            ExitCode.USAGE,
-            "is a run of accept",
-        ),
-        (["2-a-validate", "2-b-validate"], {"nodes": []}, ExitCode.UNKNOWN, "damaged: nodes"),
-        (["2-a-validate", "2-b-validate"], {"started": "x"}, ExitCode.UNKNOWN, "damaged"),
-        (["2-a-validate", "2-b-validate"], {"compared": None}, ExitCode.UNKNOWN, "before merge"),
+        (BOTH, {"verb": "accept"}, ExitCode.USAGE, "is a run of accept"),
+        (BOTH, {"nodes": []}, ExitCode.UNKNOWN, "damaged: nodes"),
+        (BOTH, {"started": "x"}, ExitCode.UNKNOWN, "damaged"),
+        (BOTH, {"compared": None}, ExitCode.UNKNOWN, "before merge"),
     ],
 )
 def test_what_cannot_be_merged_is_refused(words, changed, code, says, merge, alike):
-    for name in ("2-a-validate", "2-b-validate"):
+    for name in BOTH:
         run_of(Path("runs"), name, ("gpu1",), alike)
     path = Path("runs/2-b-validate/results.json")
     data = json.loads(path.read_text()) | changed

@@ -55,25 +55,16 @@ class Node:
 
     def _rails(self, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
         counters = {"netdev.tx_bytes": 10**9, "hw.out_of_sequence": 0}
+        up = {"there": True, "carrier": True, "state": "ACTIVE", "rdma": "mlx5_0"}
+        names = [each["netdev"] for each in asked]
         return [
-            {
-                "netdev": each["netdev"],
-                "there": True,
-                "carrier": True,
-                "addresses": [self._address(each["netdev"])],
-                "rdma": "mlx5_0",
-                "state": "ACTIVE",
-                "counters": counters,
-            }
-            for each in asked
+            {"netdev": name, "addresses": [self._address(name)], "counters": counters, **up}
+            for name in names
         ]
 
     def _counters(self, document: dict[str, Any], _mark: str) -> dict[str, Any]:
-        return {
-            "time": time.time(),
-            "rails": self._rails(document["rails"]),
-            "others": {"eth0": 10**6},
-        }
+        rails = self._rails(document["rails"])
+        return {"time": time.time(), "rails": rails, "others": {"eth0": 10**6}}
 
     def _preflight(self, document: dict[str, Any], mark: str) -> dict[str, Any]:
         rails = {each["netdev"]: [self._address(each["netdev"])] for each in document["rails"]}
@@ -173,19 +164,9 @@ class Node:
             yield "phase", {"phase": f"{task['plane']}: sweep"}
             for size in task["sizes"]:
                 for in_place in (True, False):
-                    yield (
-                        "row",
-                        {
-                            **at,
-                            "dtype": "float32",
-                            "bytes": size,
-                            "in_place": in_place,
-                            "count": 20,
-                            "median_us": MEDIAN_US,
-                            "p99_us": 2 * MEDIAN_US,
-                            "min_us": MEDIAN_US,
-                        },
-                    )
+                    of = {"dtype": "float32", "bytes": size, "in_place": in_place, "count": 20}
+                    us = {"median_us": MEDIAN_US, "p99_us": 2 * MEDIAN_US, "min_us": MEDIAN_US}
+                    yield "row", {**at, **of, **us}
                 yield "checked", {**at, "bytes": size, "dtypes": task["dtypes"]}
             yield "waits", {**at, "us": [100.0 + i for i in range(9)]}
             moved = {plane["netdev"]: 11 * DUE_BYTES // 10}
