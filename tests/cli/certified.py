@@ -96,25 +96,21 @@ class CertifiedFleet(MadeUpNodes):
         hosts = self.directory / "known_hosts"
         key = "etc/ssh/ssh_host_ed25519_key"
         hosts.write_text("".join(f"{n} {public(root / key)}\n" for n, root in self.roots.items()))
-        lines = [
-            f"fabric_kind: {self.shape.kind}",
-            f"fabric_link_gbps: {self.shape.gbps:g}",
-            f"fabric_gpu_count: {self.shape.gpus}",
-            f"ansible_ssh_common_args: -F none -oUserKnownHostsFile={hosts}",
-        ]
-        put(self.directory, "site/group_vars/all.yml", "---\n" + "\n".join(lines) + "\n")
-        put(
-            self.directory,
-            "site/hosts.yml",
-            "---\nnodes:\n  hosts:\n" + "".join(f"    {name}:\n" for name in self.roots),
-        )
+        variables = {
+            "fabric_kind": self.shape.kind,
+            "fabric_link_gbps": self.shape.gbps,
+            "fabric_gpu_count": self.shape.gpus,
+            "ansible_ssh_common_args": f"-F none -oUserKnownHostsFile={hosts}",
+        }
+        nodes = {"nodes": {"hosts": dict.fromkeys(self.roots)}}
+        put(self.directory, "site/group_vars/all.yml", json.dumps(variables))
+        put(self.directory, "site/hosts.yml", json.dumps(nodes))
         for number, name in enumerate(self.roots):
-            rails = "".join(
-                f"  - {{netdev: rail{rail}, address: {rail_address(rail, number)}/16,"
-                f" gpus: [{rail}]}}\n"
-                for rail in range(self.shape.rails)
-            )
-            put(self.directory, f"site/host_vars/{name}.yml", f"---\nfabric_rails:\n{rails}")
+            rails = [
+                {"netdev": f"rail{r}", "address": f"{rail_address(r, number)}/16", "gpus": [r]}
+                for r in range(self.shape.rails)
+            ]
+            put(self.directory, f"site/host_vars/{name}.yml", json.dumps({"fabric_rails": rails}))
 
     def _answer(self, name, command):
         try:

@@ -25,9 +25,12 @@ class Place:
         self.directory = directory
         self.environment = environment
 
-    def replace(self, *words, run=call):
-        done = run("replace", "site", *words, cwd=self.directory, **self.environment)
+    def run(self, verb, *words, run=call):
+        done = run(verb, "site", *words, cwd=self.directory, **self.environment)
         return done.returncode, done.stdout + done.stderr
+
+    def replace(self, *words, run=call):
+        return self.run("replace", *words, run=run)
 
 
 def reasons(cluster):
@@ -39,10 +42,19 @@ def reasons(cluster):
     return [re.sub(r"\|idle\|.*", "|idle|none", line) for line in sorted(said.splitlines())]
 
 
+def begin_job(cluster, node, seconds):
+    """Return a job that runs on a node, and what to ask the cluster for its state."""
+    where = ("-w", node, "-o", "/dev/null", "--wrap", f"sleep {seconds}")
+    job = cluster.ask("sbatch", "--parsable", "--export=NONE", *where)
+    running = ("squeue", "-h", "-j", job, "-o", "%T")
+    assert until(lambda: cluster.ask(*running) == "RUNNING")
+    return job, running
+
+
 @contextmanager
-def fresh_place(cluster, directory):
+def fresh_place(cluster, directory, hosts=HOSTS):
     """Have a site whose nodes are idle in the cluster, before and after."""
-    write(directory / "site", {**GOOD, "hosts.yml": HOSTS, "group_vars/nodes.yml": SLURM})
+    write(directory / "site", {**GOOD, "hosts.yml": hosts, "group_vars/nodes.yml": SLURM})
     names = ("SLURM_CONF", "PATH")
     yield Place(directory, {name: cluster.environment[name] for name in names})
     cluster.ask("scancel", "--full", "--state=RUNNING")

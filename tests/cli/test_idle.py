@@ -1,10 +1,10 @@
 """--idle with a real Slurm: busy nodes are left out, and idle ones are held while measured."""
 
 import pytest
+from tests.cli.slurm_place import begin_job, fresh_place
 from tests.program import call
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.slurm_cluster import running_cluster
-from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
 
@@ -29,51 +29,29 @@ def cluster():
 
 
 @pytest.fixture
-def site(cluster, tmp_path):
-    """Return a function that runs a verb on a site whose node n2 has a job."""
-    write(
-        tmp_path / "site",
-        {**GOOD, "hosts.yml": HOSTS, "group_vars/nodes.yml": "---\nscheduler_kind: slurm\n"},
-    )
-    names = ("SLURM_CONF", "PATH")
-    environment = {name: cluster.environment[name] for name in names}
-
-    def run(verb, *words):
-        done = call(verb, "site", *words, cwd=tmp_path, **environment)
-        return done.returncode, done.stdout + done.stderr
-
-    yield run
-    cluster.ask("scancel", "--full", "--state=RUNNING")
-    assert until(lambda: cluster.jobs() == "")
+def place(cluster, tmp_path):
+    with fresh_place(cluster, tmp_path, HOSTS) as made:
+        yield made
 
 
-def begin_jobs(cluster, *nodes):
-    for node in nodes:
-        job = cluster.ask(
-            *("sbatch", "--parsable", "--export=NONE", "-w", node, "-o", "/dev/null", "--wrap"),
-            "sleep 120",
-        )
-        asked = ("squeue", "-h", "-j", job, "-o", "%T")
-        assert until(lambda: cluster.ask(*asked) == "RUNNING")  # noqa: B023 - asked at once
-
-
-def test_node_with_a_job_is_left_out_and_nothing_stays_reserved(cluster, site):
-    begin_jobs(cluster, "n2")
-    code, said = site("validate", "--idle", "test_mtu.py")
+def test_node_with_a_job_is_left_out_and_nothing_stays_reserved(cluster, place):
+    begin_job(cluster, "n2", 120)
+    code, said = place.run("validate", "--idle", "test_mtu.py")
     assert code == ExitCode.UNKNOWN, said  # no node answers here
     assert "not idle, left out: n2" in said
     assert "2 nodes: 2 unreachable" in said
-    code, said = site("accept", "--idle", "--ignore-validate", "--stages", "fleet")
+    code, said = place.run("accept", "--idle", "--ignore-validate", "--stages", "fleet")
     assert "not idle, left out: n2" in said
     assert "preflight: 2 nodes" in said
     assert cluster.ask("scontrol", "-o", "show", "reservation") == "No reservations in the system"
     assert cluster.jobs().count("\n") == 0  # the job runs on
 
 
-def test_no_idle_node_is_unknown(cluster, site):
-    begin_jobs(cluster, *NAMES)
+def test_no_idle_node_is_unknown(cluster, place):
+    for name in NAMES:
+        begin_job(cluster, name, 120)
     for words in (("validate", "--idle"), ("accept", "--idle")):
-        code, said = site(*words)
+        code, said = place.run(*words)
         assert code == ExitCode.UNKNOWN, said
         assert "no node is idle" in said
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import yaml
-from tests.cli.slurm_place import HOSTS, NAMES, SLURM, Place, fresh_place, reasons
+from tests.cli.slurm_place import HOSTS, NAMES, SLURM, Place, begin_job, fresh_place, reasons
 from tests.program import ARGV, start
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
@@ -45,17 +45,8 @@ def test_node_whose_apply_fails_stays_drained_with_the_reason(cluster, place):
     assert reasons(cluster) == [stopped, "n2|idle|none"]
 
 
-def running_job(cluster, seconds):
-    """Return a job that runs on n1, and what to ask the cluster for its state."""
-    where = ("-w", "n1", "-o", "/dev/null", "--wrap", f"sleep {seconds}")
-    job = cluster.ask("sbatch", "--parsable", "--export=NONE", *where)
-    running = ("squeue", "-h", "-j", job, "-o", "%T")
-    assert until(lambda: cluster.ask(*running) == "RUNNING")
-    return job, running
-
-
 def test_job_on_the_node_ends_unharmed_and_nothing_is_applied_before(cluster, place):
-    job, running = running_job(cluster, 120)
+    job, running = begin_job(cluster, "n1", 120)
     code, said = place.replace("n1")
     assert code == ExitCode.UNKNOWN, said
     assert f"job {job}; it stays drained" in said
@@ -72,7 +63,7 @@ def test_killed_while_a_job_runs_it_leaves_the_reason_and_the_next_run_goes_on(
     (site / "group_vars/nodes.yml").write_text(patient)
     elsewhere = Place(tmp_path / "elsewhere", place.environment)
     shutil.copytree(site, elsewhere.directory / "site")
-    job, running = running_job(cluster, 600)
+    job, running = begin_job(cluster, "n1", 600)
     killed = subprocess.Popen(
         [*ARGV, "replace", "site", "n1"],
         cwd=place.directory,

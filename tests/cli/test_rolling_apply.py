@@ -7,7 +7,6 @@ import pytest
 from tests.cli.namespaced import needs_namespace, rdmaprov
 from tests.cli.slurm_place import NAMES, SLURM, fresh_place, reasons
 from tests.cli.test_busy import Node
-from tests.program import call
 from tests.unit.helpers.slurm_cluster import running_cluster
 
 from rdmaprov.cli import node_proofs
@@ -22,10 +21,7 @@ def cluster():
 
 
 def apply(place, *words):
-    """Return the exit code of a rolling apply, and what was printed."""
-    words = ("apply", "site", "--serial", "1", *words)
-    done = call(*words, cwd=place.directory, **place.environment)
-    return done.returncode, done.stdout + done.stderr
+    return place.run("apply", "--serial", "1", *words)
 
 
 @pytest.fixture
