@@ -142,7 +142,7 @@ def test_a_site_that_was_changed_is_named(fleet, run, capfd):
     path = fleet.directory / "site/host_vars/gpu001.yml"
     old = path.read_text()
     try:
-        path.write_text(f"{old}fabric_rack: r7\n")
+        path.write_text(json.dumps({**json.loads(old), "fabric_rack": "r7"}))
         code = verify_site(fleet, run)
     finally:
         path.write_text(old)
@@ -155,7 +155,7 @@ def test_a_node_that_the_certificate_does_not_have_is_unknown(fleet, run, capfd)
     old, own = path.read_text(), fleet.directory / "site/host_vars/gpu001.yml"
     more = fleet.directory / "site/host_vars/gpu009.yml"
     try:
-        path.write_text(f"{old}    gpu009:\n")
+        path.write_text(old.replace('"gpu002"', '"gpu009": null, "gpu002"'))
         more.write_text(re.sub(r"\.\d+/16", ".9/16", own.read_text()))
         code = verify_site(fleet, run)
     finally:
