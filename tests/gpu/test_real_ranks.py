@@ -87,26 +87,23 @@ def test_values_beyond_32_bits_are_exact(ranks):
     ran, _ = ranks.run(2, task(0, 2, sizes=(size,), dtypes=("bfloat16",), repeat=(1, 1, 0.0)))
     assert blame.findings(ran) == []
     assert ran.events_of("wrong") == []
-    assert sorted((e["rank"], e["bytes"]) for e in ran.events_of("checked")) == [
-        (0, size),
-        (1, size),
-    ]
+    checked = sorted((e["rank"], e["bytes"]) for e in ran.events_of("checked"))
+    assert checked == [(0, size), (1, size)]
 
 
-def test_a_rank_that_gives_wrong_data_is_named(ranks):
-    ranks.corrupt(1, made.SENDS_WRONG)
+@pytest.mark.parametrize(
+    ("rank", "body", "says"),
+    [
+        (1, made.SENDS_WRONG, "data from rank 1 arrives wrong at 2 others"),
+        (2, made.GETS_WRONG, "rank 2 gets wrong results, 2 others get right ones"),
+    ],
+)
+def test_a_rank_with_wrong_values_is_named(ranks, rank, body, says):
+    ranks.corrupt(rank, body)
     ran, _ = ranks.run(3, task(0, 3, sizes=SIZES[ranks.backend], dtypes=("float32",)))
     (found,) = wrong_sums.findings(ran)
-    assert (found.node, found.level, found.proven) == ("n1", "rank", True)
-    assert "data from rank 1 arrives wrong at 2 others" in found.what
-
-
-def test_a_rank_that_gets_wrong_results_is_named(ranks):
-    ranks.corrupt(2, made.GETS_WRONG)
-    ran, _ = ranks.run(3, task(0, 3, sizes=SIZES[ranks.backend], dtypes=("float32",)))
-    (found,) = wrong_sums.findings(ran)
-    assert (found.node, found.level, found.proven) == ("n2", "rank", True)
-    assert "rank 2 gets wrong results, 2 others get right ones" in found.what
+    assert (found.node, found.level, found.proven) == (f"n{rank}", "rank", True)
+    assert says in found.what
 
 
 def test_a_rank_out_of_memory_is_named_and_no_other(ranks, tmp_path, capsys):

@@ -41,6 +41,11 @@ def left(fleet):
     return [node.enter("sh", "-c", LEFT) for node in fleet.nodes.values()]
 
 
+def start_sweep(runs):
+    words = ("--ignore-validate", *SIZES, "--stages", "fleet")
+    return runs.start_until("accept", "ranks.jsonl", "rail 0: sweep", *words)
+
+
 @pytest.mark.long
 def test_healthy_nodes_pass_each_stage(four_nodes, runs):
     """Ranks have been in different numbers of groups when the second round of pairs begins."""
@@ -77,9 +82,7 @@ def test_a_rail_that_is_slow_in_pairs_is_named_and_its_node_left_out(four_nodes,
     ],
 )
 def test_a_rank_that_gets_a_signal_in_the_sweep_is_named_alone(four_nodes, runs, number, says):
-    started = runs.start_until(
-        "accept", "ranks.jsonl", "rail 0: sweep", "--ignore-validate", *SIZES, "--stages", "fleet"
-    )
+    started = start_sweep(runs)
     four_nodes.nodes["node2"].enter("pkill", f"-{number.value}", "-f", r"agent\.pyz [^ ]+ [0-9]+$")
     said, _ = started.communicate(timeout=TIMEOUT_S)
     assert started.returncode == 1, said
@@ -108,9 +111,7 @@ def test_a_rank_that_is_wrong_in_timed_iterations_alone_is_named(four_nodes, run
 
 
 def test_a_node_that_dies_in_the_sweep_is_named_alone(four_nodes, runs):
-    started = runs.start_until(
-        "accept", "ranks.jsonl", "rail 0: sweep", "--ignore-validate", *SIZES, "--stages", "fleet"
-    )
+    started = start_sweep(runs)
     four_nodes.nodes["node3"].kill()
     said, _ = started.communicate(timeout=TIMEOUT_S)
     assert started.returncode in (1, 4), said
@@ -119,9 +120,7 @@ def test_a_node_that_dies_in_the_sweep_is_named_alone(four_nodes, runs):
 
 def test_ctrl_c_leaves_nothing_behind(four_nodes, runs):
     """A terminal sends it to all processes of the group, so to what reaches the nodes as well."""
-    started = runs.start_until(
-        "accept", "ranks.jsonl", "rail 0: sweep", "--ignore-validate", *SIZES, "--stages", "fleet"
-    )
+    started = start_sweep(runs)
     os.killpg(started.pid, signal.SIGINT)
     said, _ = started.communicate(timeout=TIMEOUT_S)
     assert started.returncode == 130, said

@@ -1,6 +1,6 @@
 """Each verb against its wrong answers: how many there were, and which did harm."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -75,26 +75,16 @@ def total(verb: str, runs: Iterable[Tally]) -> Tally:
     return tally
 
 
-def _try_ansible(
-    verb: str, words: Sequence[str], directory: Path, lies: list[Lie], number: int
-) -> Tally:
+def _try_ansible(verb: str, directory: Path, lies: list[Lie], number: int) -> Tally:
     fleet = Fleet(directory, [], {}, number, NOTHING)
     good = record.survey(fleet.here / "site", HONEST)
     again = _directory(directory, "lies")
     fleet = Fleet(again, lies, {"verb": verb, "good": good}, number, NOTHING)
-    ran = fleet.run(*words, "site", "--roles", "limits")
+    ran = fleet.run(*verb.split(), "site", "--roles", "limits")
     tally = Tally(verb)
     tally.count(fleet, ran, lambda name: _state(ran, name) not in ("", *GOOD_STATES))
     tally.require(_state(ran, HONEST) == "unchanged", f"the honest node is {_state(ran, HONEST)}")
     return tally
-
-
-def _try_plan(directory: Path, lies: list[Lie], number: int) -> Tally:
-    return _try_ansible("plan", ("plan",), directory, lies, number)
-
-
-def _try_apply(directory: Path, lies: list[Lie], number: int) -> Tally:
-    return _try_ansible("apply --drifted", ("apply", "--drifted"), directory, lies, number)
 
 
 def _try_discover(directory: Path, lies: list[Lie], number: int) -> Tally:
@@ -140,8 +130,8 @@ def _try_accept(directory: Path, lies: list[Lie], number: int) -> Tally:
 
 
 _TRIES: Mapping[str, Callable[[Path, list[Lie], int], Tally]] = {
-    "plan": _try_plan,
-    "apply --drifted": _try_apply,
+    "plan": partial(_try_ansible, "plan"),
+    "apply --drifted": partial(_try_ansible, "apply --drifted"),
     "discover": _try_discover,
     "validate": _try_validate,
     "accept": _try_accept,
