@@ -110,6 +110,32 @@ def test_check_has_a_stash_of_its_own_once_it_is_asked_for(tmp_path):
     assert "20 passed" in done.stdout, done.stdout + done.stderr
 
 
+SORTS = """
+import _pytest.fixtures
+
+sort = _pytest.fixtures.reorder_items
+
+
+def said(items):
+    print(f"sorts {len(items)} items")
+    return sort(items)
+
+
+_pytest.fixtures.reorder_items = said
+"""
+OWN = "\n\ndef test_own(tmp_path, node):\n    pass\n"
+
+
+@pytest.mark.parametrize(("more", "sorts"), [("", False), (OWN, True)], ids=["checks", "more"])
+def test_checks_are_not_sorted_by_fixtures_that_they_do_not_have(tmp_path, more, sorts):
+    where = write_suite(tmp_path, f"def test_fine(node):\n    pass\n{more}")
+    with (where / "conftest.py").open("a") as opened:
+        opened.write(SORTS)
+    done = run(where, large_site(tmp_path, 20), "-s")
+    assert f"{40 if more else 20} passed" in done.stdout, done.stdout + done.stderr
+    assert ("sorts " in done.stdout) == sorts
+
+
 def test_large_fleet_may_have_subtests(tmp_path):
     text = (
         "def test_parts(subtests, node):\n"
