@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import re
 import resource
@@ -31,11 +32,12 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import validate_checks, validate_synthetic
-from tests.unit.helpers.fleet import KEX, NETWORK, Fleet
+from tests.unit.helpers.fleet import KEX, LAST, NETWORK, Fleet
 
 AT_ONCE = 32
 TROUBLED = 4
 CONNECT_S = 5
+ON_ONE_BRIDGE = 1000  # a bridge has 1,023 ports
 SITE = {
     "fabric_kind": "roce",
     "fabric_link_gbps": 100,
@@ -181,7 +183,8 @@ def row(name: str, value: str, note: str = "") -> None:
 def measure(count: int, full: bool, alone: bool) -> None:
     """Measure everything on a number of nodes."""
     print(f"{count} nodes, 60 checks each, {os.cpu_count()} processors", flush=True)
-    with Fleet(count) as fleet:
+    halls = math.ceil(count / LAST) if count > ON_ONE_BRIDGE else 0
+    with Fleet(count, halls) as fleet:
         bench = Bench(fleet)
         start, before = time.perf_counter(), processor_s()
         asyncio.run(bench.floor())

@@ -64,7 +64,7 @@ def test_nodes_that_are_dead_or_hang_are_named_and_no_other(tmp_path):
 TIMES = {"started", "ended", "seconds", "began", "duration_s", "run", "uptime_s"}
 
 
-def without_times(value):
+def without_times(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: without_times(one) for name, one in value.items() if name not in TIMES}
     return [without_times(one) for one in value] if isinstance(value, list) else value

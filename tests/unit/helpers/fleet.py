@@ -2,18 +2,21 @@
 
 A node is a network namespace with two rails (veth), a mount namespace whose /etc and /var/lib are
 overlays, and a real sshd. The nodes share the machine's kernel and processors. Needs root, and
-sshd (Debian's openssh-server). Traffic stays on a bridge of its own.
+sshd (Debian's openssh-server). Traffic stays on bridges of its own: one with all nodes, or one for
+each hall, which is a network namespace with a relay and the only way to its nodes.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -21,7 +24,10 @@ KEX = "ecdh-sha2-nistp256"  # as docs/validate.md advises; ssh's own choice cost
 BRIDGE = "rdmaprov0"
 NETWORK = "198.18.192"  # nodes are .2.1 and on, in a /18 for benchmarks (RFC 2544)
 PREFIX = 18
+LAST = 250  # nodes in a /24
 START_TIMEOUT_S = 60
+# The kernel's table of neighbours is one for all namespaces, and takes 1,024 by itself.
+NEIGHBORS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 
 # Runs in the network namespace of the node, whose sysfs `ip netns exec` has mounted.
 NODE = """
@@ -33,7 +39,7 @@ mount -t tmpfs tmpfs /run
 mkdir -p /run/sshd /run/network
 ip link set lo up
 ip link set eth0 up
-ip address add {address}/{prefix} dev eth0
+{network}
 ip link add rail0 type veth peer name wire0
 ip link add rail1 type veth peer name wire1
 ip link set wire0 up
@@ -57,26 +63,57 @@ Subsystem sftp internal-sftp
 SetEnv HOME={dir}/home
 """
 
+# The only way to the nodes of a hall; runs in its network namespace.
+HALL = """
+set -eu
+ip link set lo up
+ip link set eth0 up
+ip address add {own}/24 dev eth0
+ip link add hall type bridge
+ip link set hall up
+ip address add {gateway}/32 dev hall
+for number in {numbers}; do ip route add 198.18.$number.0/24 dev hall; done
+echo 1 >/proc/sys/net/ipv4/ip_forward
+exec /usr/sbin/sshd -D -e -f {conf}
+"""
+
 
 class Fleet:
-    """A number of nodes, for as long as the context lasts; `site` has their hosts.yml."""
+    """A number of nodes, for as long as the context lasts; `site` has their hosts.yml.
 
-    def __init__(self, count: int) -> None:
+    Args:
+        halls: that the nodes are in, each with a relay; with 0, all are on one bridge.
+    """
+
+    def __init__(self, count: int, halls: int = 0) -> None:
         self.count = count
+        self.halls = halls
+        self.each = math.ceil(count / max(1, halls))
         self.directory = Path(tempfile.mkdtemp(prefix="rdmaprov-fleet-"))
         self.site = self.directory / "site"
+        self.relays: list[subprocess.Popen[bytes]] = []
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._neighbors = NEIGHBORS.read_text()
 
     def address(self, index: int) -> str:
         """Return the address of a node, counted from 0."""
-        first, last = divmod(index, 250)
-        return f"198.18.{194 + first}.{last + 1}"
+        hall, number = divmod(index, self.each)
+        first, last = divmod(number, LAST)
+        return f"198.18.{self._numbers(hall)[first]}.{last + 1}"
+
+    def _numbers(self, hall: int) -> range:
+        """Return the third numbers of a hall's addresses."""
+        many = math.ceil(self.each / LAST)
+        return range(194 + hall * many, 194 + (hall + 1) * many)
 
     def __enter__(self) -> Fleet:
         """Start the nodes and wait until each answers."""
         self._bridge()
         try:
             self._prepare()
+            for hall in range(self.halls):
+                self._open(hall)
+            self._connect()
             for index in range(self.count):
                 self._start(index)
             self._wait()
@@ -107,14 +144,31 @@ class Fleet:
             _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.directory / name)
         (self.directory / "sshd_config").write_text(SSHD.format(dir=self.directory))
         public = (self.directory / "host_key.pub").read_text()
-        names = ",".join(self.address(index) for index in range(self.count))
+        all_of = [self.address(index) for index in range(self.count)]
+        names = ",".join([*map(_relay_address, range(self.halls)), *all_of])
         (self.directory / "known_hosts").write_text(f"{names} {public}")
-        _run("ip", "address", "add", f"{NETWORK}.1/{PREFIX}", "dev", BRIDGE)
+        NEIGHBORS.write_text(str(max(int(self._neighbors), 8 * self.count)))
+        _run("ip", "address", "add", f"{NETWORK}.1/{24 if self.halls else PREFIX}", "dev", BRIDGE)
         _run("ip", "link", "set", BRIDGE, "up")
         self.site.mkdir()
-        (self.site / "hosts.yml").write_text(json.dumps(self._inventory()))
+        self.write_hosts(by_relay=False)
 
-    def _inventory(self) -> dict[str, object]:
+    def write_hosts(self, *, by_relay: bool) -> None:
+        """Write hosts.yml, with the relays of the halls or without."""
+        groups = self._inventory()
+        if by_relay:
+            relays = {
+                f"relay{hall}": {"ansible_host": _relay_address(hall), "fabric_node": False}
+                for hall in range(self.halls)
+            }
+            groups["relays"] = {"hosts": relays, "vars": groups["nodes"]["vars"]}
+            for hall, relay in enumerate(relays):
+                nodes = range(hall * self.each, min((hall + 1) * self.each, self.count))
+                hosts: dict[str, object] = {f"n{index:03}": {} for index in nodes}
+                groups[f"hall{hall}"] = {"hosts": hosts, "vars": {"fabric_relay": relay}}
+        (self.site / "hosts.yml").write_text(json.dumps(groups))
+
+    def _inventory(self) -> dict[str, dict[str, object]]:
         options = f"-oUserKnownHostsFile={self.directory}/known_hosts -oStrictHostKeyChecking=yes"
         hosts = {
             f"n{index:03}": {"ansible_host": self.address(index), "node_number": index + 1}
@@ -128,30 +182,69 @@ class Fleet:
         }
         return {"nodes": {"hosts": hosts, "vars": variables}}
 
-    def _start(self, index: int) -> None:
-        name, state = f"rdmaprov{index}", self.directory / f"n{index:03}"
-        state.mkdir()
+    def _open(self, hall: int) -> None:
+        """Open a hall: its network namespace, and its relay's sshd."""
+        name = f"rdmaprovhall{hall}"
         _run("ip", "netns", "add", name)
-        _run(
-            "ip",
-            "link",
-            "add",
-            f"rdmap{index}",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "eth0",
-            "netns",
-            name,
-        )
-        _run("ip", "link", "set", f"rdmap{index}", "master", BRIDGE, "up")
-        script = NODE.format(
-            dir=state,
-            address=self.address(index),
-            prefix=PREFIX,
+        _batch([
+            f"link add rdmaphall{hall} type veth peer name eth0 netns {name}",
+            f"link set rdmaphall{hall} master {BRIDGE} up",
+        ])  # fmt: skip
+        numbers, own = self._numbers(hall), _relay_address(hall)
+        for number in numbers:
+            _run("ip", "route", "add", f"198.18.{number}.0/24", "via", own, "dev", BRIDGE)
+        script = HALL.format(
+            own=own,
+            gateway=_gateway(hall),
+            numbers=" ".join(map(str, numbers)),
             conf=self.directory / "sshd_config",
         )
+        with self.relay_logs[hall].open("wb") as log:
+            self.relays.append(
+                subprocess.Popen(
+                    ["ip", "netns", "exec", name, "/bin/sh", "-c", script],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                )
+            )  # fmt: skip
+        self._await(own, self.relay_logs[hall])
+
+    @property
+    def relay_logs(self) -> list[Path]:
+        """Return what the relays' sshds write, a file for each."""
+        return [self.directory / f"rdmaprovhall{hall}.log" for hall in range(self.halls)]
+
+    def end_relay(self, hall: int) -> None:
+        """Kill a relay with all that it has started; the way to its nodes stays."""
+        found = subprocess.run(
+            ["ip", "netns", "pids", f"rdmaprovhall{hall}"], capture_output=True, check=True
+        )
+        _try("kill", "-KILL", *found.stdout.decode().split())
+
+    def _connect(self) -> None:
+        """Make the nodes' network namespaces, with a link to each; all by few processes."""
+        for hall in range(max(1, self.halls)):
+            place, bridge = (f"rdmaprovhall{hall}", "hall") if self.halls else ("", BRIDGE)
+            inside = f"netns {place}" if place else ""
+            nodes = range(hall * self.each, min((hall + 1) * self.each, self.count))
+            _batch(
+                f"netns add rdmaprov{index}\n"
+                f"link add rdmap{index} {inside} type veth peer name eth0 netns rdmaprov{index}"
+                for index in nodes
+            )
+            of = ("-n", place) if place else ()
+            _batch((f"link set rdmap{index} master {bridge} up" for index in nodes), *of)
+
+    def _start(self, index: int) -> None:
+        name, state = f"rdmaprov{index}", self.directory / f"n{index:03}"
+        hall, address = index // self.each, self.address(index)
+        state.mkdir()
+        network = f"ip address add {address}/{PREFIX} dev eth0"
+        if self.halls:
+            network = (
+                f"ip address add {address} peer {_gateway(hall)} dev eth0\n"
+                f"ip route add {NETWORK}.0/24 via {_gateway(hall)}"
+            )
+        script = NODE.format(dir=state, network=network, conf=self.directory / "sshd_config")
         with (state / "log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
@@ -162,24 +255,45 @@ class Fleet:
             )  # fmt: skip
 
     def _wait(self) -> None:
-        end = time.monotonic() + START_TIMEOUT_S
         for index in range(self.count):
-            while not _answers(self.address(index)):
-                if time.monotonic() > end:
-                    log = (self.directory / f"n{index:03}" / "log").read_text()
-                    raise SystemExit(f"node {index} does not answer: {log}")
-                time.sleep(0.1)
+            self._await(self.address(index), self.directory / f"n{index:03}" / "log")
+
+    def _await(self, address: str, log: Path) -> None:
+        """Wait for an sshd."""
+        end = time.monotonic() + START_TIMEOUT_S
+        while not _answers(address):
+            if time.monotonic() > end:
+                raise SystemExit(f"{address} does not answer: {log.read_text()}")
+            time.sleep(0.1)
 
     def _stop(self) -> None:
-        for process in self._processes:
+        for process in [*self._processes, *self.relays]:
             process.kill()
             process.wait()
-        for index in range(self.count):
-            _try("ip", "netns", "del", f"rdmaprov{index}")
-            # A namespace lives until its last connection ends, such as that of a shared ssh.
-            _try("ip", "link", "del", f"rdmap{index}")
+        # A namespace lives until its last connection ends, such as that of a shared ssh.
+        lines = (f"netns del rdmaprov{n}\nlink del rdmap{n}" for n in range(self.count))
+        _batch(lines, "-force", check=False)
+        for hall in range(self.halls):
+            self.end_relay(hall)
+            _try("ip", "netns", "del", f"rdmaprovhall{hall}")
         _try("ip", "link", "del", BRIDGE)
+        NEIGHBORS.write_text(self._neighbors)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _relay_address(hall: int) -> str:
+    return f"{NETWORK}.{hall + 2}"
+
+
+def _gateway(hall: int) -> str:
+    return f"198.18.193.{hall + 1}"
+
+
+def _batch(lines: Iterable[str], *options: str, check: bool = True) -> None:
+    subprocess.run(
+        ["ip", *options, "-batch", "-"],
+        input="\n".join(lines).encode(), check=check, stderr=None if check else subprocess.DEVNULL,
+    )  # fmt: skip
 
 
 def _try(*argv: str) -> None:

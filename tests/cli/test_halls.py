@@ -1,0 +1,98 @@
+"""Nodes in two halls, each behind a relay: judged as from here, also when a relay dies."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from tests.cli.test_bastion import without_times
+from tests.program import ARGV, start
+from tests.unit.helpers.fleet import Fleet
+from tests.unit.helpers.waiting import until
+
+from rdmaprov.exit_codes import ExitCode
+
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces"),
+    pytest.mark.skipif(shutil.which("sshd", path="/usr/sbin") is None, reason="needs sshd"),
+]
+
+COUNT, HALLS = 6, 2
+SITE = {
+    "fabric_kind": "roce",
+    "fabric_link_gbps": 100,
+    "fabric_rails": [{"netdev": "rail0"}, {"netdev": "rail1"}],
+    "limits_memlock_services": [],
+}
+# Each node says that it was asked, and answers when it is allowed to.
+CHECKS = """\
+ASK = "echo x >>{at}/asked; until test -e {at}/go; do sleep 0.1; done; hostname"
+
+
+def test_name(host, node):
+    assert host.run("echo %s", node.name).stdout.strip() == node.name
+
+
+def test_held(host, node):
+    assert host.run(ASK, everywhere=True, time_limit_s=300).rc == 0
+
+
+def test_wrong(host, node):
+    assert node.name != "n001", f"{{node.name}}: wrong"
+"""
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(COUNT, HALLS) as made:
+        (made.site / "group_vars").mkdir()
+        (made.site / "group_vars/all.yml").write_text(json.dumps(SITE))
+        (made.directory / "test_own.py").write_text(CHECKS.format(at=made.directory))
+        yield made
+
+
+def asked(fleet: Fleet) -> int:
+    file = fleet.directory / "asked"
+    return len(file.read_text().split()) if file.exists() else 0
+
+
+def logins(fleet: Fleet) -> list[int]:
+    """Return how often each relay was logged in to."""
+    return [log.read_text().count("Accepted publickey") for log in fleet.relay_logs]
+
+
+def test_nodes_of_two_relays_are_judged_as_from_here(fleet: Fleet) -> None:
+    (fleet.directory / "go").touch()
+    found = []
+    for by_relay in (False, True):
+        fleet.write_hosts(by_relay=by_relay)
+        before = logins(fleet)
+        done = start("validate", fleet.site, "test_own.py", "--json", "-", "-q",
+                     cwd=fleet.directory)  # fmt: skip
+        assert done.returncode == ExitCode.FAILED, done.stdout + done.stderr
+        found.append(without_times(json.loads(done.stdout)))
+        by = [now - then for now, then in zip(logins(fleet), before, strict=True)]
+        assert by == [int(by_relay)] * HALLS
+    assert found[0] == found[1]
+    assert [name for name, one in found[0]["nodes"].items() if one["state"] == "failed"] == ["n001"]
+
+
+def test_relay_that_dies_leaves_its_own_nodes_unknown_and_no_other(fleet: Fleet) -> None:
+    fleet.write_hosts(by_relay=True)
+    words = ("validate", str(fleet.site), "test_own.py", "--json", "out.json")
+    with subprocess.Popen([*ARGV, *words], cwd=fleet.directory, stdout=-3, stderr=-3) as running:
+        assert until(lambda: asked(fleet) == COUNT, 120)
+        fleet.end_relay(1)
+        (fleet.directory / "go").touch()
+        assert running.wait(300) == ExitCode.FAILED
+    data = json.loads((fleet.directory / "out.json").read_text())
+    states = {name: one["state"] for name, one in data["nodes"].items()}
+    lost = dict.fromkeys(("n003", "n004", "n005"), "unknown")
+    assert states == {"n000": "passed", "n001": "failed", "n002": "passed", **lost}
+    why = {one["node"]: one["message"] for one in data["checks"] if one["node"] in lost}
+    assert why.keys() == lost.keys()
+    for name, message in why.items():
+        assert message.startswith(f"{name}: its relay relay1: the connection ended"), message
