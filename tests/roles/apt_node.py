@@ -73,7 +73,6 @@ class AptNode(FakeMachine):
         }
 
     def load(self, version: str) -> None:
-        """Have the driver loaded, as a boot does."""
         self.put("/sys/module/mlx5_core/initstate", "live\n")
         self.put("/sys/module/mlx5_core/refcnt", "0\n")
         if version:

@@ -175,7 +175,6 @@ class Tools:
 
 
 def listing(port: Port) -> str:
-    """Return what mlnx_qos -a prints of a port."""
     lines = [f"DCBX mode: {'OS' if port.host else 'Firmware'} controlled"]
     lines.append(f"Priority trust state: {'dscp' if port.entries else 'pcp'}")
     if port.entries:

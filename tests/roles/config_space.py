@@ -41,7 +41,6 @@ def made_up(read_request: int = 512, acs: int | None = None) -> bytes:
 
 
 def word(machine: FakeMachine, address: str, offset: int) -> int:
-    """Return two bytes of a function's."""
     space = Path(machine.path(f"/sys/bus/pci/devices/{address}/config")).read_bytes()
     return int.from_bytes(space[offset : offset + 2], "little")
 

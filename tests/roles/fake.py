@@ -25,7 +25,6 @@ class FakeMachine(Machine):
 
     @classmethod
     def made(cls, root: Path | str) -> Self:
-        """Return a factory node in this directory."""
         node = cls(Path(root))
         node.prepare()
         return node
@@ -52,7 +51,6 @@ class FakeMachine(Machine):
         path.write_text(text)
 
     def link(self, name: str, target: str) -> None:
-        """Have a link to another file of the node's."""
         path = Path(self.path(name))
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_symlink():

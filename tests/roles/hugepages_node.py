@@ -62,7 +62,6 @@ class Node(FakeMachine):
         self.put(f"{directory}/surplus_hugepages", f"{surplus}\n")
 
     def pages(self, kib: int = SMALL) -> list[int]:
-        """Return the pages of each NUMA node."""
         return [pool.pages for pool in pools(self, kib)]
 
     def set(self, name: str, value: str) -> None:
@@ -101,5 +100,4 @@ def arguments(**changed: object) -> dict[str, Any]:
 
 
 def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:
-    """Run the role."""
     return converge(node, hugepages, arguments(**changed), check=check)

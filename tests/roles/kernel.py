@@ -8,8 +8,6 @@ with what each found: for `apply` the running settings that it changed, or a mes
 state of the links.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -22,19 +20,13 @@ from plugins.module_utils.machine import Machine, NodeError
 from plugins.module_utils.plan import RUNNING
 from plugins.module_utils.roles import fabric
 from tests.roles.fake import given
+from tests.tables import cases
 
 SETUP = """
 mount -t sysfs sysfs /sys
 for i in 0 1; do ip link add r$i type veth peer name p$i; ip link set p$i up; done
 """
-STATE = """
-ip -br -4 address; ip -6 -o address show scope global | awk '{print $2, $4}'
-for f in -4 -6; do
-  ip $f rule | grep -v all || true
-  for t in 1000 1001; do ip $f route show table $t 2>/dev/null || true; done
-done
-grep . /proc/sys/net/ipv4/conf/r?/arp_ignore
-"""
+STATE = cases(__file__, "state")
 ARGUMENTS = given("fabric", kind="roce", neighbor_entries=0, link_manager="ifupdown")
 
 

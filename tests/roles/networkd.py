@@ -5,8 +5,6 @@ Runs as root in namespaces of its own, with a bus and /run of its own. There is 
 Prints, as JSON, what the plan says and what systemd-networkd did from the change on.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -19,39 +17,9 @@ from plugins.module_utils.links import Links
 from plugins.module_utils.machine import Machine
 from plugins.module_utils.plan import Plan
 from plugins.module_utils.rails import Rail
+from tests.tables import cases
 
-PLACE = """
-umask 022
-set -e
-mount --make-rprivate /
-for each in /run /etc/netplan /etc/systemd/network /usr/local/sbin; do
-  mkdir -p $each; mount -t tmpfs -o mode=755 tmpfs $each
-done
-mkdir -p /run/dbus /run/systemd/netif/links /run/systemd/netif/leases /run/systemd/netif/lldp
-chown -R systemd-network: /run/systemd/netif
-mount -t sysfs -o ro sysfs /sys
-ip link set lo up
-for each in eno1 ens1; do ip link add $each type veth peer name $each-p; done
-ip link set ens1-p up
-dbus-daemon --system --fork
-cat > /etc/systemd/network/server.network <<END
-[Match]
-Name=eno1-p
-[Network]
-Address=192.0.2.1/24
-DHCPServer=yes
-END
-umask 077
-cat > /etc/netplan/50-cloud-init.yaml <<END
-network:
-  version: 2
-  ethernets:
-    eno1: {dhcp4: true, link-local: []}
-    ens1: {addresses: [198.18.0.1/24], link-local: []}
-END
-netplan generate
-umask 022
-"""
+PLACE = cases(__file__, "place")
 SYSTEMCTL = """#!/bin/sh
 echo ActiveEnterTimestamp=@%d
 echo ActiveEnterTimestampMonotonic=%d

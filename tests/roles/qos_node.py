@@ -90,7 +90,6 @@ class QosNode(FakeMachine):
 
 
 def arguments(**changed: Any) -> dict[str, Any]:
-    """Return what the role's task gives with its defaults."""
     own = {
         "kind": "roce",
         "rails": [{"pci": "0000:18:00.0"}],

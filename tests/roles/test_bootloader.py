@@ -1,7 +1,5 @@
 """Kernel arguments at boot in GRUB's configuration: put there, removed, proven before a boot."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -11,29 +9,13 @@ from plugins.module_utils.bootloader import grub
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Plan, Refused
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 
 NAMES = ("hugepagesz", "hugepages")
 WANTED = ["hugepagesz=1G", "hugepages=2"]
 KERNEL = "vmlinuz-6.1.0-40-amd64"
 # From a Debian 12 node (grub-mkconfig 2.06), shortened.
-CFG = """\
-### BEGIN /etc/grub.d/10_linux ###
-menuentry 'Debian GNU/Linux' --class debian $menuentry_id_option 'gnulinux-simple-{root}' {{
-\tlinux\t/boot/{kernel} root=UUID={root} ro console=ttyS0 {arguments}
-\tinitrd\t/boot/initrd.img-6.1.0-40-amd64
-}}
-submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced-{root}' {{
-\tmenuentry 'Debian' --class os $menuentry_id_option 'gnulinux-6.1.0-advanced-{root}' {{
-\t\tlinux\t/boot/{kernel} root=UUID={root} ro console=ttyS0 {arguments}
-\t}}
-\tmenuentry 'Debian (recovery)' $menuentry_id_option 'gnulinux-6.1.0-recovery-{root}' {{
-\t\tlinux\t/boot/{kernel} root=UUID={root} ro single console=ttyS0
-\t}}
-}}
-menuentry 'Other' $menuentry_id_option 'osprober-gnulinux-simple-x' {{
-\tlinux\t/boot/vmlinuz-other root=/dev/sdb1
-}}
-"""
+CFG: str = cases(__file__, "cfg")
 
 
 class Debian(FakeMachine):
@@ -51,7 +33,6 @@ class Debian(FakeMachine):
         self.programs = {"grub-mkconfig -o": self._mkconfig, "grub-script-check": ""}
 
     def cfg(self, arguments: str) -> str:
-        """Return a grub.cfg whose kernels have these arguments."""
         return CFG.format(root=self.root_id, kernel=self.kernel, arguments=arguments)
 
     def _mkconfig(self, argv: list[str]) -> str:
@@ -123,10 +104,6 @@ def test_every_kernel_but_recovery_gets_its_arguments(node: Debian):
     assert again.reboot == [
         "the running kernel has '', expected 'hugepagesz=1G hugepages=2' (/proc/cmdline)"
     ]
-
-
-def test_boot_ends_the_reason_for_a_reboot(node: Debian):
-    apply(node, WANTED)
     node.boot()
     assert planned(node, WANTED).reboot == []
 

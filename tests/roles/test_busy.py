@@ -14,6 +14,7 @@ from plugins.module_utils.machine import Machine
 from plugins.module_utils.plan import RUNNING, Change, Plan
 from plugins.module_utils.survey import survey
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 
 UVERBS = "/dev/infiniband/uverbs0"
 NOBODY = 4_000_000  # no user of this machine
@@ -22,7 +23,6 @@ NOBODY = 4_000_000  # no user of this machine
 def process(
     machine: FakeMachine, pid: int, *devices: str, comm: str = "python3", exe: str = ""
 ) -> None:
-    """Have a process with open files."""
     base = f"/proc/{pid}"
     machine.put(f"{base}/comm", comm + "\n")
     machine.put(f"{base}/status", f"Name:\t{comm}\nUid:\t{NOBODY}\t0\t0\t0\n")
@@ -33,36 +33,19 @@ def process(
     Path(machine.path(f"{base}/exe")).symlink_to(exe or "/usr/bin/python3.11")
 
 
-@pytest.mark.parametrize(
-    "device",
-    [
-        UVERBS,
-        "/dev/infiniband/uverbs12",
-        "/dev/nvidia0",
-        "/dev/nvidia-uvm",
-        "/dev/kfd",
-        "/dev/dri/renderD128",
-        "/var/lib/container/root/dev/nvidia7",
-        "/dev/nvidia0 (deleted)",
-    ],
-)
+HANDLES = (UVERBS, "/dev/infiniband/uverbs12", "/dev/nvidia0", "/dev/nvidia-uvm", "/dev/kfd")
+MORE_HANDLES = ("/dev/dri/renderD128", "/var/lib/container/root/dev/nvidia7")
+NO_HANDLES = ("socket:[17]", "/dev/nvidiactl", "/dev/infiniband/rdma_cm", "/dev/infiniband/umad0")
+
+
+@pytest.mark.parametrize("device", [*HANDLES, *MORE_HANDLES, "/dev/nvidia0 (deleted)"])
 def test_process_with_a_device_open_is_named(machine: FakeMachine, device: str):
     process(machine, 4242, "/dev/null", device)
     (line,) = users(machine)
     assert line.startswith(f"pid 4242 of user {NOBODY}, python3: /dev/")
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "socket:[17]",
-        "/dev/nvidiactl",
-        "/dev/infiniband/rdma_cm",
-        "/dev/infiniband/umad0",
-        "/dev/dri/card0",
-        "/home/ana/dev/nvidia0.log",
-    ],
-)
+@pytest.mark.parametrize("file", [*NO_HANDLES, "/dev/dri/card0", "/home/ana/dev/nvidia0.log"])
 def test_file_that_is_no_handle_does_not_count(machine: FakeMachine, file: str):
     process(machine, 4242, file)
     assert users(machine) == []
@@ -75,21 +58,9 @@ def test_standing_daemon_is_no_job(machine: FakeMachine, program: str):
 
 
 @pytest.mark.parametrize(
-    ("exe", "comm", "root", "standing"),
-    [
-        ("/opt/site/gpuwatch", "gpuwatch", False, "gpuwatch"),
-        ("/usr/bin/python3.11", "gpuwatch", True, "gpuwatch"),
-        ("/usr/bin/python3.11", "a-long-monitors", True, "a-long-monitors-name"),
-        ("/opt/site/bin/agent", "agent", False, "site/bin/agent"),
-        ("/chroot/cm/local/apps/cmd/sbin/cmd", "cmd", True, "cm/local/apps/cmd/sbin/cmd"),
-        ("/usr/bin/python3.11", "gpuwatch", False, ""),
-        ("/opt/not-gpuwatch", "not-gpuwatch", True, ""),
-        ("/home/ana/cmd", "cmd", True, ""),
-    ],
+    ("exe", "comm", "root", "standing"), cases(__file__, "program_of_the_site_s_list_is_no_job")
 )
-def test_program_of_the_site_s_list_is_no_job(
-    machine: FakeMachine, exe: str, comm: str, root: bool, standing: str
-):
+def test_program_of_the_site_s_list_is_no_job(machine, exe, comm, root, standing):
     machine.standing = ["gpuwatch", "a-long-monitors-name", "site/bin/agent", ""]
     process(machine, 901, "/dev/nvidia0", comm=comm, exe=exe)
     if root:
@@ -99,8 +70,10 @@ def test_program_of_the_site_s_list_is_no_job(
     assert len(found) == (not standing)
 
 
-def test_own_process_does_not_count(machine: FakeMachine):
+def test_own_process_and_one_that_ends_meanwhile_do_not_count(machine: FakeMachine):
     process(machine, os.getpid(), UVERBS)
+    machine.put("/proc/8/comm", "gone\n")
+    machine.put("/proc/self", "")
     assert users(machine) == []
 
 
@@ -108,12 +81,6 @@ def test_name_of_a_stranger_s_process_is_one_printable_line(machine: FakeMachine
     process(machine, 7, UVERBS, comm="a\n\x1b[2Jb\u202ec")
     (line,) = users(machine)
     assert line == rf"pid 7 of user {NOBODY}, a \x1b[2Jb\u202ec: {UVERBS}"
-
-
-def test_process_that_ends_meanwhile_is_left_out(machine: FakeMachine):
-    machine.put("/proc/8/comm", "gone\n")
-    machine.put("/proc/self", "")
-    assert users(machine) == []
 
 
 def test_devices_and_processes_beyond_a_few_are_counted(machine: FakeMachine):

@@ -19,6 +19,7 @@ from tests.roles.fabric_node import (
 )
 from tests.roles.fake import FakeMachine
 from tests.roles.iproute import IpRoute
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -315,30 +316,14 @@ def test_table_with_routes_of_others_is_refused(node: FakeMachine, ip: IpRoute):
     assert ip.links["ens1"] == ["fe80::1/64"]
 
 
-@pytest.mark.parametrize("base", [0, 254, 253])
-def test_the_kernels_tables_are_refused(node: FakeMachine, ip: IpRoute, base: int):  # noqa: ARG001
-    with pytest.raises(Refused, match="belongs to the kernel"):
-        apply(node, routing_table_base=base)
-
-
 def test_routes_that_cannot_be_read_are_an_error(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
     node.programs["ip -N -j -4 route show"] = CommandFailed(["ip"], 2, "Permission denied")
     with pytest.raises(CommandFailed, match="Permission denied"):
         apply(node)
 
 
-def test_router_without_source_routing_is_refused(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
-    with pytest.raises(Refused, match=r"a gateway .* is only used with"):
-        apply(node, source_routing=False)
-
-
 @pytest.mark.parametrize(
-    "line",
-    [
-        "net.ipv4.conf.ens1.arp_ignore=0",
-        "net/ipv4/conf/ens1/rp_filter = 1",
-        "-net.ipv4.conf.ens1.arp_announce = 1",
-    ],
+    "line", cases(__file__, "later_sysctl_file_that_says_otherwise_is_refused")
 )
 def test_later_sysctl_file_that_says_otherwise_is_refused(node, ip, line):  # noqa: ARG001
     node.put("/etc/sysctl.d/95-site.conf", f"# ours\n{line}\n")

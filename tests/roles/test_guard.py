@@ -38,17 +38,11 @@ def node(machine: FakeMachine) -> FakeMachine:
     return machine
 
 
-def test_nothing_on_the_way(node: FakeMachine):
+def test_default_gateway_of_either_family_and_what_its_bond_stands_on_are_on_the_way(node):
     assert guard.ways(node) == {}
-
-
-def test_default_gateway_of_either_family(node: FakeMachine):
     node.programs["ip -j -6 route show default"] = route("ens1")
     assert guard.ways(node) == {"ens1": ["the default gateway"]}
-
-
-def test_what_a_bond_or_vlan_stands_on_is_on_the_way(node: FakeMachine):
-    node.programs["ip -j -4 route show default"] = route("bond0")
+    node.programs |= NO_DEFAULT | {"ip -j -4 route show default": route("bond0")}
     node.put("/sys/class/net/bond0/lower_ens1")
     assert set(guard.ways(node)) == {"bond0", "ens1"}
 

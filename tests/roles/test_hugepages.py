@@ -12,6 +12,7 @@ from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import hugepages
 from tests.roles.fake import FakeMachine
 from tests.roles.hugepages_node import CFG, ENTRY, LARGE, LINK, OF_64K, SMALL, UNIT, Node, run
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -169,23 +170,6 @@ def test_large_pages_at_run_time_need_no_boot(node: Node):
     assert node.pages(LARGE) == [2, 1]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"count_2m": 32300}, "leave less than 1.0 GiB of the node's 64.0 GiB"),
-        ({"per_numa_node_2m": [16500, 0]}, "on NUMA node 0, which has 32.0 GiB"),
-        ({"per_numa_node_2m": [1, 2, 3]}, "3 counts for 2 NUMA nodes"),
-        ({"per_numa_node_2m": [1, 2], "count_2m": 3}, "hugepages_2m_count is set too"),
-        ({"per_numa_node_2m": [-1, 2]}, "the number of pages cannot be negative"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_changed(node, given, message):
-    with pytest.raises(Refused, match=message):
-        run(node, **given)
-    assert node.written == []
-    assert not node.exists(UNIT)
-
-
 def test_page_size_that_the_machine_lacks_is_refused(node: Node):
     for numa_node in (0, 1):
         for name in ("nr", "free", "surplus"):
@@ -316,13 +300,7 @@ def test_largest_pages_wait_for_a_boot(arm: Node):
 
 
 @pytest.mark.parametrize(
-    ("default_size", "words"),
-    [
-        ("512M", ""),
-        ("keep", ""),
-        ("2M", "default_hugepagesz=2M"),
-        ("16G", "default_hugepagesz=16G"),
-    ],
+    ("default_size", "words"), cases(__file__, "default_size_of_the_kernel_needs_no_argument")
 )
 def test_default_size_of_the_kernel_needs_no_argument(arm: Node, default_size: str, words: str):
     run(arm, default_size=default_size)
@@ -330,14 +308,7 @@ def test_default_size_of_the_kernel_needs_no_argument(arm: Node, default_size: s
     assert words in (arm.read(CFG) or "")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"count_1g": 4}, "hugepages_1g_count: there are no 1 GiB pages here"),
-        ({"default_size": "1G"}, "hugepages_default_size: this kernel has no pages of 1 GiB"),
-        ({"count_16g": 4}, "leave less than 1.0 GiB of the node's 64.0 GiB"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), cases(__file__, "what_this_kernel_lacks_is_refused"))
 def test_what_this_kernel_lacks_is_refused(arm: Node, given: dict[str, Any], message: str):
     with pytest.raises(Refused, match=message):
         run(arm, **given)

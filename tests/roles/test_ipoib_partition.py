@@ -17,6 +17,7 @@ from tests.roles.fake import FakeMachine
 from tests.roles.iproute import IpRoute
 from tests.roles.links_node import with_ifupdown, with_netplan, with_network_manager
 from tests.roles.links_node import with_networkd as with_systemd
+from tests.tables import cases
 
 from rdmaprov.facts import boot_partition, link_files
 from rdmaprov.facts.text import Files
@@ -44,7 +45,6 @@ def node(machine: FakeMachine) -> FakeMachine:
 
 
 def make(node: FakeMachine, key: str = "80:02") -> None:
-    """Have the interface, as the kernel makes it."""
     node.nic(CHILD, "0000:18:00.0", index=4)
     for name, text in {"type": "32", "mtu": "2044", "mode": "datagram", "iflink": "3"}.items():
         node.put(f"{NET}{CHILD}/{name}", text + "\n")
@@ -224,17 +224,7 @@ def test_suite_reads_what_boots_set(node, prepare, path):
 
 
 @pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        # Red Hat's "Configuring IPoIB", RHEL 7: a partition's interface by initscripts.
-        (
-            "DEVICE=mlx5_ib0.8002\nTYPE=InfiniBand\nONBOOT=yes\nPHYSDEV=mlx5_ib0\nPKEY=yes\nPKEY_ID=0x2",
-            KEY,
-        ),
-        ("DEVICE=mlx5_ib0.8002\nONBOOT=no\nPHYSDEV=mlx5_ib0\nPKEY=yes\nPKEY_ID=0x2", None),
-        ("DEVICE=mlx5_ib0.8002\nPHYSDEV=mlx5_ib1\nPKEY=yes\nPKEY_ID=0x2", None),
-        ("DEVICE=mlx5_ib0.8002\nPHYSDEV=mlx5_ib0\nPKEY=yes\nPKEY_ID=two", None),
-    ],
+    ("text", "key"), cases(__file__, "suite_reads_a_partition_of_red_hats_files")
 )
 def test_suite_reads_a_partition_of_red_hats_files(text, key):
     files = Files({"/etc/sysconfig/network-scripts/ifcfg-mlx5_ib0.8002": text}, {})
@@ -265,24 +255,18 @@ def test_file_of_an_admins_for_the_port_gets_a_drop_in(node: FakeMachine):
     assert drop_in.endswith(f"[Network]\nIPoIB={CHILD}\n")
 
 
-def test_manager_that_cannot_is_refused(node: FakeMachine):
+@pytest.mark.parametrize(
+    ("prepare", "systemd", "mode", "says"),
+    [
+        (with_netplan, "252", "", "netplan makes no IPoIB interfaces of partitions"),
+        # It shows no mode: netlink's children have no such file.
+        (with_networkd, "252", "connected", f"{CHILD}: systemd-networkd makes it without"),
+        (with_networkd, "249", "", "systemd 250 is the first that .* makes partitions"),
+    ],
+)
+def test_manager_that_cannot_is_refused(node: FakeMachine, prepare, systemd, mode, says):
     make(node)
-    with_netplan(node)
-    with pytest.raises(Refused, match="netplan makes no IPoIB interfaces of partitions"):
-        planned(node)
-
-
-def test_connected_interface_of_networkds_is_refused(node: FakeMachine):
-    """It shows no mode: netlink's children have no such file."""
-    make(node)
-    with_networkd(node)
-    with pytest.raises(Refused, match=f"{CHILD}: systemd-networkd makes it without"):
-        planned(node, Addressing("", ipoib_mode="connected"))
-
-
-def test_older_systemd_makes_none(node: FakeMachine):
-    make(node)
-    with_networkd(node)
-    node.programs["networkctl --version"] = "systemd 249 (249.11-0ubuntu3)\n"
-    with pytest.raises(Refused, match=r"systemd 250 is the first that .* makes partitions"):
-        planned(node)
+    prepare(node)
+    node.programs["networkctl --version"] = f"systemd {systemd} ({systemd}.11-0ubuntu3)\n"
+    with pytest.raises(Refused, match=says):
+        planned(node, Addressing("", ipoib_mode=mode) if mode else ADDRESS)

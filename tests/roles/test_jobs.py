@@ -8,27 +8,13 @@ from plugins.module_utils import systemd
 from plugins.module_utils.pcie import boot
 from plugins.module_utils.qos import install
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 
 from rdmaprov.facts import nccl_settings
 
 SPEC = Path(__file__).parents[2] / "roles/limits/meta/argument_specs.yml"
 # Where each unit's name is from.
-SOURCES = {
-    "slurmd": "SchedMD/slurm etc/slurmd.service.in",
-    "kubelet": "kubernetes/release, kubelet.service",
-    "containerd": "containerd/containerd containerd.service",
-    "docker": "moby/moby contrib/init/systemd/docker.service",
-    "crio": "cri-o/cri-o contrib/systemd/crio.service",
-    "k3s": "k3s-io/k3s install.sh",
-    "k3s-agent": "k3s-io/k3s install.sh",
-    "rke2-server": "rancher/rke2 bundle/lib/systemd/system/rke2-server.service",
-    "rke2-agent": "rancher/rke2 bundle/lib/systemd/system/rke2-agent.service",
-    "pbs_mom": "adaptivecomputing/torque contrib/systemd/pbs_mom.service.in",
-    "pbs": "openpbs/openpbs src/cmds/scripts/pbs.service.in",
-    "sgeexecd": "Azure/cyclecloud-gridengine, sgeexecd.service",
-    "lsfd": "IBM Spectrum LSF, hostsetup --boot=y",
-    "flux": "flux-framework/flux-core etc/flux.service.in",
-}
+SOURCES = cases(__file__, "sources")
 
 
 def test_boot_units_come_before_each():

@@ -10,6 +10,7 @@ from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import limits
 from tests.roles.fake import FakeMachine
 from tests.roles.limits_node import DROP_IN, FACTORY, LOGINS, SWAPPINESS, SYSCTL, Node, arguments
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -92,33 +93,6 @@ def test_undone_settings_leave_no_file(node: Node):
     assert not converge(node, limits, none, check=False)["changed"]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"memlock": "8G"}, "'8G' is neither unlimited nor a number of KiB"),
-        ({"memlock": "65536"}, "65536 KiB is too little"),
-        ({"memlock_users": ["* hard nofile 1\n"]}, "is neither a user"),
-        ({"memlock_services": ["../x"]}, "is not the name of a service"),
-        (
-            {"sysctl": {"swappiness": 1}},
-            "is not the name of a kernel setting, such as vm.swappiness",
-        ),
-        ({"sysctl": {"vm/../../x": 1}}, "is not the name of a kernel setting"),
-        ({"sysctl": {"vm.swappiness": True}}, "needs a number or a text"),
-        ({"sysctl": {"vm.swappiness": "1\nvm.x = 2"}}, "needs a text of one line"),
-        (
-            {"sysctl": {"net.ipv4.ip_local_port_range": 262144}},
-            "has 2 values, and '262144' does not match; write for example '32768 60999'",
-        ),
-    ],
-)
-def test_wrong_value_is_refused_before_anything_is_written(node, given, message):
-    with pytest.raises(Refused, match=message.replace("(", r"\(")):
-        converge(node, limits, arguments(**given), check=False)
-    assert node.value(SWAPPINESS) == "60"
-    assert not any(node.exists(path) for path in (SYSCTL, LOGINS, DROP_IN))
-
-
 def test_value_that_the_kernel_refuses_is_not_written_for_a_boot(node: Node):
     def refuse(name: str, value: str) -> None:
         raise NodeError(f"{name} rejects {value}: Invalid argument")
@@ -189,50 +163,30 @@ CONF, CACHE = "/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"
 SAID = "jobs get the memlock limit of the shell that submits them"
 
 
-@pytest.mark.parametrize(
-    ("text", "warns"),
-    [
-        ("", True),
-        ("PropagateResourceLimits=ALL\n", True),
-        ("PropagateResourceLimits=NONE\n", False),
-        ("PropagateResourceLimits=STACK,NOFILE\n", False),
-        ("PropagateResourceLimits=RLIMIT_MEMLOCK\n", True),
-        ("PropagateResourceLimitsExcept=MEMLOCK\n", False),
-        ('PropagateResourceLimitsExcept="CORE, MEMLOCK"\n', False),
-        ('PropagateResourceLimits = "STACK MEMLOCK"\n', True),
-        ("propagateresourcelimitsexcept=ALL\n", False),
-        ("PropagateResourceLimitsExcept=NONE\n", True),
-        ("PropagateResourceLimitsExcept=STACK,MEMLOCK # jobs\n", False),
-        ("#PropagateResourceLimitsExcept=MEMLOCK\n", True),
-        ("PropagateResourceLimitsExcept=NOFILE\nPropagateResourceLimits=NONE\n", True),
-        ("PropagateResourceLimitsExcept=\\\nMEMLOCK\n", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "warns"), cases(__file__, "settings"))
 def test_settings(machine: FakeMachine, text, warns):
     machine.put(CONF, text)
     assert [SAID in each for each in limits.warnings(machine)] == [True] * warns
 
 
-def test_included_file_counts(machine: FakeMachine):
-    machine.put(CONF, "Include limits.conf\n")
-    assert limits.warnings(machine)
-    machine.put("/etc/slurm/limits.conf", "PropagateResourceLimitsExcept=MEMLOCK\n")
-    assert limits.warnings(machine) == []
+GOOD = "PropagateResourceLimitsExcept=MEMLOCK\n"
 
 
-def test_file_that_includes_itself_ends(machine: FakeMachine):
-    machine.put(CONF, "Include slurm.conf\n")
-    assert len(limits.warnings(machine)) == 1
-
-
-def test_fetched_configuration_counts_before_the_file(machine: FakeMachine):
-    machine.put(CONF, "PropagateResourceLimitsExcept=MEMLOCK\n")
-    machine.put(CACHE, "ClusterName=a\n")
-    assert [each.partition(":")[0] for each in limits.warnings(machine)] == [CACHE]
-
-
-def test_node_without_slurm_conf_has_no_warning(machine: FakeMachine):
-    assert limits.warnings(machine) == []
+@pytest.mark.parametrize(
+    ("files", "warned_of"),
+    [
+        ({}, []),
+        ({CONF: "Include limits.conf\n"}, [CONF]),
+        ({CONF: "Include limits.conf\n", "/etc/slurm/limits.conf": GOOD}, []),
+        ({CONF: "Include slurm.conf\n"}, [CONF]),
+        ({CONF: GOOD, CACHE: "ClusterName=a\n"}, [CACHE]),
+    ],
+    ids=["none", "includes one that is gone", "included", "includes itself", "fetched"],
+)
+def test_file_of_slurm_that_counts_is_warned_of(machine: FakeMachine, files, warned_of):
+    for path, text in files.items():
+        machine.put(path, text)
+    assert [each.partition(":")[0] for each in limits.warnings(machine)] == warned_of
 
 
 def test_message_has_only_the_beginning_of_a_command_that_lists_many_units():

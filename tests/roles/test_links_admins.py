@@ -7,6 +7,7 @@ from plugins.module_utils.plan import NotYet, Plan, Refused
 from plugins.module_utils.rails import Rail
 from tests.roles.fake import FakeMachine
 from tests.roles.links_node import ROUTED, STATE, apply, one_rail, with_ifupdown, with_networkd
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -127,13 +128,7 @@ def test_profile_is_no_more_than_the_rail_needs(stacked: FakeMachine):
 
 
 @pytest.mark.parametrize(
-    ("name", "seen"),
-    [
-        ("addresses", "\n"),
-        ("addresses", "98.18.0.1/24, 198.18.0.1/2\n"),
-        ("routes", "198.18.0.0/24 table=10001\n"),
-        ("routing-rules", "priority 1001 from 198.18.0.10 table 1000\n"),
-    ],
+    ("name", "seen"), cases(__file__, "profile_that_lacks_something_is_refused_with_the_command")
 )
 def test_profile_that_lacks_something_is_refused_with_the_command(stacked, name, seen):
     stacked.programs[SHOW.format(name)] = seen

@@ -11,23 +11,13 @@ from plugins.module_utils.plan import Plan, Refused
 from plugins.module_utils.rails import Rail
 from tests.roles.fake import FakeMachine
 from tests.roles.links_node import STATE, with_netplan, with_networkd
+from tests.tables import cases
 
 # Printed by netplan 0.106 of Debian 12.
 GET = (Path(__file__).parents[1] / "fixtures/netplan/get-0.106.txt").read_text()
 # Likewise, of our file with a bond in another section.
-CHANGES_TYPE = """\
-{root}/etc/netplan/90-rdmaprov-ens1.yaml:4:5: Error in network definition: Updated definition \
-'ens1' changes device type
-    "ens1":
-    ^
-"""
-BROKEN = """\
-Traceback (most recent call last):
-  File "/usr/sbin/netplan", line 23, in <module>
-    netplan.main()
-netplan.libnetplan.LibNetplanException: {root}/etc/netplan/50-cloud-init.yaml:4:5: Error in \
-network definition: unknown key 'adresses'
-"""
+CHANGES_TYPE = cases(__file__, "changes_type")
+BROKEN = cases(__file__, "broken")
 
 
 @pytest.fixture
@@ -68,14 +58,7 @@ def fails(text: str):
 
 @pytest.mark.parametrize(
     ("netdev", "kind", "mac", "section", "name"),
-    [
-        ("ens1", "", "aa:bb:cc:dd:ee:01", "ethernets", "rail0"),
-        ("ens2", "", "aa:bb:cc:dd:ee:02", "ethernets", "rail2"),
-        ("ens3", "", "aa:bb:cc:dd:ee:03", "ethernets", "ens3"),
-        ("eno1", "", "aa:bb:cc:dd:ee:04", "ethernets", "eno1"),
-        ("bond0", "bond", "aa:bb:cc:dd:ee:02", "bonds", "bond0"),
-        ("bond0.100", "vlan", "aa:bb:cc:dd:ee:02", "vlans", "bond0.100"),
-    ],
+    cases(__file__, "device_keeps_the_admins_definition"),
 )
 def test_device_keeps_the_admins_definition(node, netdev, kind, mac, section, name):
     device(node, netdev, kind, mac)
@@ -86,12 +69,7 @@ def test_device_keeps_the_admins_definition(node, netdev, kind, mac, section, na
 
 
 @pytest.mark.parametrize(
-    ("netdev", "kind", "why"),
-    [
-        ("ens9f0", "", r"anyens: matches ens9f0 and may match others"),
-        ("bond1", "bond", r"bond1 is a bond, and netplan has none of this name in bonds"),
-        ("eno1.7", "vlan", r"eno1\.7 is a vlan, and netplan has none of this name in vlans"),
-    ],
+    ("netdev", "kind", "why"), cases(__file__, "device_without_a_definition_of_its_own_is_refused")
 )
 def test_device_without_a_definition_of_its_own_is_refused(node, netdev, kind, why):
     device(node, netdev, kind)

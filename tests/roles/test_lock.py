@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from plugins.module_utils.lock import LEASE_S, LOCK, RECORD, Held, NodeLock, release
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 # Takes the lock, says so, and holds it until its standard input ends.
@@ -29,7 +30,6 @@ def given(run: str, keep: bool = True, replace: str = "") -> dict[str, Any]:
 
 
 def take(machine: FakeMachine, *words: Any) -> None:
-    """Have a module of a run run."""
     with NodeLock(machine, given(*words)):
         pass
 
@@ -122,16 +122,8 @@ def test_run_that_is_known_to_have_ended_is_replaced_by_name(machine: FakeMachin
 @pytest.mark.parametrize(
     "record",
     [
-        "",
-        "\0" * 100,
-        "[" * 10_000,
-        "null",
-        '{"holder": "x", "until": 1e300}',
-        '{"holder": {"id": "x"}, "until": NaN}',
-        '{"holder": {"id": "x"}, "until": Infinity}',
-        '{"holder": {"id": "x"}, "until": 1e300}',
-        '{"holder": {"id": "x"}, "until": ' + "9" * 400 + "}",
-        '{"holder": {"id": "x"}}',
+        *cases(__file__, "record_that_is_none_holds_nobody_up"),
+        *("\0" * 100, "[" * 10_000, '{"holder": {"id": "x"}, "until": ' + "9" * 400 + "}"),
     ],
 )
 def test_record_that_is_none_holds_nobody_up(machine: FakeMachine, record: str):
@@ -163,22 +155,17 @@ def race(machine: FakeMachine, *requests: dict[str, Any]) -> list[str]:
     return winners
 
 
-def test_race_of_two_runs_has_one_winner(machine: FakeMachine):
+@pytest.mark.parametrize(
+    ("held", "left_s", "replace"), [("", 0, ""), ("stale", -1, ""), ("ended", LEASE_S, "ended")]
+)
+def test_race_for_a_free_node_or_a_lease_that_is_over_has_one_winner(
+    machine: FakeMachine, held: str, left_s: float, replace: str
+):
+    requests = [given(run, replace=replace) for run in ("ours", "theirs")]
     for _ in range(100):
-        assert len(race(machine, given("ours"), given("theirs"))) == 1
         machine.remove(RECORD)
-
-
-def test_race_for_a_stale_lease_has_one_winner(machine: FakeMachine):
-    for _ in range(100):
-        lease(machine, "stale", -1)
-        assert len(race(machine, given("ours"), given("theirs"))) == 1
-
-
-def test_race_to_replace_a_run_that_ended_has_one_winner(machine: FakeMachine):
-    requests = [given(run, replace="ended") for run in ("ours", "theirs")]
-    for _ in range(100):
-        lease(machine, "ended", LEASE_S)
+        if held:
+            lease(machine, held, left_s)
         assert len(race(machine, *requests)) == 1
 
 

@@ -21,6 +21,7 @@ from plugins.module_utils.plan import CONFIGURED, Change, Plan
 from plugins.plugin_utils.holder import of_process
 from plugins.plugin_utils.node_lock import FACT, NodeClaim
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 
 RUN, SECRET = "a" * 32, "password-of-a-mirror"
 REQUEST = {"source": SECRET, "lock": {"holder": {"id": RUN}}}
@@ -53,9 +54,7 @@ def place(node: FakeMachine) -> Path:
     return found
 
 
-def test_unit_has_the_request_in_files_of_root_alone_and_not_on_its_command_line(
-    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_unit_has_the_request_in_files_of_root_alone_and_not_on_its_command_line(node, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", SECRET)
     step = started(node)
     (line,) = [line for line in node.ran if line.startswith("systemd-run")]
@@ -105,19 +104,9 @@ def test_unit_answers_that_it_runs_then_its_result_once(node: FakeMachine):
 
 @pytest.mark.parametrize(
     ("result", "status", "why"),
-    [
-        ("signal", 9, "signal 9 killed it"),
-        ("core-dump", 11, "signal 11 killed it"),
-        ("oom-kill", 9, "the kernel killed it: out of memory"),
-        ("timeout", 15, "it took more than 4 hours"),
-        ("exit-code", 1, "its program ended with exit status 1"),
-        ("success", 0, "something on the node stopped it"),
-        ("start-limit-hit", 0, "systemd ended it: start-limit-hit"),
-    ],
+    cases(__file__, "unit_that_ended_without_a_result_is_a_failure_with_the_reason"),
 )
-def test_unit_that_ended_without_a_result_is_a_failure_with_the_reason(
-    node: FakeMachine, result: str, status: int, why: str
-):
+def test_unit_that_ended_without_a_result_is_a_failure_with_the_reason(node, result, status, why):
     step = started(node)
     says(node, "failed", result, status)
     assert step.answer() == {"failed": True, "msg": f"{why} (journalctl -u {step.unit})"}
@@ -149,9 +138,7 @@ def test_only_what_ended_runs_left_is_removed(node: FakeMachine):
 @pytest.mark.parametrize(
     ("lasts", "guarded", "is_left"), [(True, [], 1), (False, [], 0), (True, ["ens1"], 0)]
 )
-def test_only_a_long_plan_off_the_management_path_is_left_to_a_unit(
-    node: FakeMachine, lasts: bool, guarded: list[str], is_left: int
-):
+def test_only_a_long_plan_off_the_management_path_is_left_to_a_unit(node, lasts, guarded, is_left):
     def plan(machine: FakeMachine, _arguments: dict[str, object]) -> Plan:
         made = Plan(machine)
         if not machine.exists("/done"):
@@ -166,9 +153,7 @@ def test_only_a_long_plan_off_the_management_path_is_left_to_a_unit(
     assert "running" not in converge(node, role, {}, check=True, leaves_long=True)
 
 
-def test_module_of_a_checkout_or_without_systemd_is_no_unit(
-    node: FakeMachine, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+def test_module_of_a_checkout_or_without_systemd_is_no_unit(node, machine, monkeypatch):
     assert long_step.is_possible(node)
     monkeypatch.setattr(sys, "executable", "/opt/my python/$x")
     assert not long_step.is_possible(node)
@@ -177,9 +162,7 @@ def test_module_of_a_checkout_or_without_systemd_is_no_unit(
 
 
 @pytest.mark.parametrize("rounds", [False, True])
-def test_action_asks_until_the_step_is_done_or_leaves_that_to_the_next_round(
-    monkeypatch: pytest.MonkeyPatch, rounds: bool
-):
+def test_action_asks_until_the_step_is_done_or_leaves_that_to_the_next_round(monkeypatch, rounds):
     plan: dict[str, Any] = {"changes": [], "reboot": [], "changed": True}
     answers = iter([{"changed": False, "running": True, "x": "y"}] * 2 + [plan])
     asked: list[dict[str, Any]] = []

@@ -8,24 +8,16 @@ from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.qos.mlnx_qos import MlnxQos, parse
 from plugins.module_utils.qos.state import Seen
 from tests.roles.fake import FakeMachine
+from tests.roles.qos_node import MAP
+from tests.tables import cases
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "mlnx_qos"
 
-DEFAULT_MAP = {
-    **dict.fromkeys(range(8), 0),
-    **dict.fromkeys(range(8, 16), 1),
-    **dict.fromkeys(range(16, 24), 2),
-    **dict.fromkeys(range(24, 32), 3),
-    **dict.fromkeys(range(32, 40), 4),
-    **dict.fromkeys(range(40, 48), 5),
-    **dict.fromkeys(range(48, 56), 6),
-    **dict.fromkeys(range(56, 64), 7),
-}
 PRIORITY_3 = (False, False, False, True, False, False, False, False)
 SWAPPED = (1, 0, 2, 3, 4, 5, 6, 7)  # the factory's: priority 0 is in class 1
 VENDOR = Seen(
     host=True,
-    entries=tuple(DEFAULT_MAP.items()),
+    entries=tuple(MAP.items()),
     pfc=PRIORITY_3,
     cable_length_m=7,
     tsa=("vendor",) * 8,
@@ -41,7 +33,7 @@ WITH_BUFFERS = replace(
 )
 READABLE = {
     "no-buffers": VENDOR,
-    "entry-moved-two-rows": replace(WITH_BUFFERS, entries=tuple({**DEFAULT_MAP, 30: 6}.items())),
+    "entry-moved-two-rows": replace(WITH_BUFFERS, entries=tuple({**MAP, 30: 6}.items())),
     "trust-pcp": replace(WITH_BUFFERS, entries=()),
     "ets-and-strict": replace(
         VENDOR,
@@ -61,14 +53,7 @@ READABLE = {
         percent=(10, 10, 10, 10, 10, 10, 0, 40),
     ),
 }
-REFUSED = {
-    "firmware-used-classes": r"'3 classes with 8 priorities', expected 8 and 8",
-    "oldest-no-trust": "'0 lines Priority trust state:', expected one",
-    "rate-limited-classes-only": "'0 lines Priority trust state:', expected one",
-    "lines-joined": "'0 lines Priority trust state:', expected one",
-    "doc-page-no-map": "'priority:  0   1   2   3   4   5   6   7', expected",
-    "no-dcb": "'0 lines Priority trust state:', expected one",
-}
+REFUSED = cases(__file__, "refused")
 
 
 def listing(name: str) -> str:
@@ -126,19 +111,7 @@ def test_two_listings_are_refused():
         parse(text + text, "ens1")
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("trust state: dscp", "trust state: none"),
-        ("prio:5 dscp:40,", "prio:8 dscp:40,"),
-        ("prio:5 dscp:40,", "prio:5 dscp:64,"),
-        ("OS controlled", "Switch controlled"),
-        ("tsa: strict", "tsa: unknown"),
-        ("ets, bw: 9%", "ets"),
-        ("tc: 0 ratelimit: unlimited, tsa: ets, bw: 9%", "ets, bw: 9%"),
-        ("19872,220896,0,0,", "19872,220896,0,"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), cases(__file__, "value_that_is_not_known_is_refused"))
 def test_value_that_is_not_known_is_refused(before: str, after: str):
     text = listing("ets-and-strict")
     assert before in text
@@ -155,11 +128,6 @@ def test_warning_and_rate_limit_are_passed_over():
 # How the tool ends
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> FakeMachine:
-    return FakeMachine(tmp_path)
-
-
 def ending(machine: FakeMachine, output: str) -> MlnxQos:
     def end(argv: list[str]) -> str:
         raise CommandFailed(argv, 1, output)
@@ -172,19 +140,7 @@ def test_port_without_dcb_has_none(machine: FakeMachine):
     assert ending(machine, listing("no-dcb")).read("ens1") is None
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
-        # mlnx-tools since 7022290, on a port that shows no receive buffers.
-        "Traceback (most recent call last):\n  File mlnx_qos\n"
-        "AttributeError: 'KeyError' object has no attribute 'errno'",
-        # On a driver with ETS and without DCBX.
-        "Traceback (most recent call last):\n  File mlnx_qos\n"
-        "OSError: [Errno None] Netlink error: Operation not supported (95)",
-        "Buffers commands are not supported on your system\nkilled",
-        "",
-    ],
-)
+@pytest.mark.parametrize("output", cases(__file__, "tool_that_breaks_off_is_an_error_of_one_line"))
 def test_tool_that_breaks_off_is_an_error_of_one_line(machine: FakeMachine, output: str):
     with pytest.raises(NodeError, match=r"ens1: .*expected a listing") as broken:
         ending(machine, output).read("ens1")

@@ -20,6 +20,7 @@ from tests.roles.mlx5_node import (
     put_parameter,
     with_mlx5,
 )
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -70,25 +71,6 @@ def test_module_that_is_not_loaded_is_only_configured(node: FakeMachine):
     assert "options nvidia_peermem peerdirect_support=1\n" in (node.read(mlx5.OWN) or "")
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"mlx5_core": {"log_num_mtt": 24}}, "mlx5_core has no parameter log_num_mtt"),
-        ({"mlx5_core": {"prof_sel": "many"}}, "prof_sel: 'many' is not a uint"),
-        ({"mlx5_core": {"prof_sel": -1}}, "prof_sel: '-1' is not a uint"),
-        ({"ib_core": {"netns_mode": 2}}, "netns_mode: '2' is not a bool"),
-        ({"mlx5_core": {"prof_sel": [1]}}, "does not fit on a line"),
-        ({"mlx5_core": {"prof_sel": "1\n2"}}, "does not fit on a line"),
-        ({"mlx5_core": 1}, "mlx5_core has no parameters with values"),
-        ({"mlx5_core": {"prof_sel": 1}, "mlx5-core": {"prof_sel": 2}}, "given twice"),
-    ],
-)
-def test_wrong_input_is_refused_before_anything_is_written(node, parameters, message):
-    with pytest.raises(Refused, match=message):
-        converge(node, mlx5, arguments(parameters), check=False)
-    assert not node.exists(mlx5.OWN)
-
-
 def test_module_that_is_not_installed_may_come(node: FakeMachine):
     with pytest.raises(NotYet, match=r"nothing: kernel 6\.1\.0 has no such module"):
         converge(node, mlx5, arguments({"nothing": {"a": 1}}), check=True)
@@ -106,14 +88,7 @@ def test_loaded_module_that_does_not_show_a_value_is_an_error(node: FakeMachine)
         converge(node, mlx5, arguments(), check=True)
 
 
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("/etc/modprobe.d/zz-tuning.conf", "options mlx5-core \\\n  prof_sel=0 debug_mask=2\n"),
-        ("/usr/lib/modprobe.d/zz-tuning.conf", 'options\tmlx5_core "debug_mask=2"\n'),
-        ("/proc/cmdline", "quiet mlx5_core.debug_mask=2 mitigations=off\n"),
-    ],
-)
+@pytest.mark.parametrize(("file", "text"), cases(__file__, "other_file_that_counts_more_is_named"))
 def test_other_file_that_counts_more_is_named(node: FakeMachine, file: str, text: str):
     node.put(file, text)
     named = "the kernel command line" if file == "/proc/cmdline" else file
@@ -123,12 +98,7 @@ def test_other_file_that_counts_more_is_named(node: FakeMachine, file: str, text
 
 
 @pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("/etc/modprobe.d/aa.conf", "options mlx5_core debug_mask=2\n"),
-        ("/etc/modprobe.d/zz.conf", "options mlx5_core debug_mask=0x1\n"),
-        ("/etc/modprobe.d/zz.conf.bak", "options mlx5_core debug_mask=2\n"),
-    ],
+    ("file", "text"), cases(__file__, "other_file_that_counts_less_or_says_the_same_is_left")
 )
 def test_other_file_that_counts_less_or_says_the_same_is_left(node, file, text):
     node.put(file, text)
@@ -138,16 +108,7 @@ def test_other_file_that_counts_less_or_says_the_same_is_left(node, file, text):
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "seen", "wanted"),
-    [
-        ("ib_core", "netns_mode", "Y", True),
-        ("ib_core", "netns_mode", "N", "off"),
-        ("mlx5_core", "debug_mask", "3", "0x3"),
-        ("mlx5_core", "debug_mask", "8", "010"),
-        ("nvidia", "NVreg_RegistryDwords", "PeerMappingOverride=1;", "PeerMappingOverride=1;"),
-        ("nvidia", "NVreg_EnableStreamMemOPs", "1", True),
-        ("nvidia", "NVreg_Sizes", "1,16", "1,0x10"),
-    ],
+    ("module", "name", "seen", "wanted"), cases(__file__, "values_are_compared_by_meaning")
 )
 def test_values_are_compared_by_meaning(node, module, name, seen, wanted):
     node.put(f"/sys/module/{module}/initstate", "live\n")

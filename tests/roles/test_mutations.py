@@ -28,7 +28,6 @@ NO_SETTING = {
 
 
 def is_right(case: Case, node: FakeMachine) -> bool:
-    """Return whether the probe takes the node for one that is as described."""
     name = ORDER[0]
     found = survey(node, {name: case.arguments}, lambda _, *given: case.role.plan(*given))
     answer = json.dumps({"protocol": PROTOCOL, **found, "boot_id": "67b5"})

@@ -1,18 +1,20 @@
-"""nccl.conf: derived from the fabric, read as NCCL reads it, and never taken from its writer."""
+"""nccl.conf: derived from the fabric, with a tuner and partitions, never taken from its writer."""
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.nccl import conf
+from plugins.module_utils.nccl import conf, tuner
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import nccl
 from tests.roles.fake import FakeMachine
 from tests.roles.nccl_node import CONF, OLD, ROCE, arguments, backups, body, two_rails
 
 from rdmaprov.contract import nccl as contract
+from rdmaprov.contract.nccl import is_library
 
 
 @pytest.fixture
@@ -78,12 +80,6 @@ def test_everything_that_a_site_can_say_is_written(node: FakeMachine):
     ]
 
 
-def test_ipv6_rails_are_chosen_by_their_family(node: FakeMachine):
-    given = arguments(ib_address_family="ipv6", ib_address_range="2001:db8::/32")
-    converge(node, nccl, given, check=False)
-    assert body(node)[2:4] == ["NCCL_IB_ADDR_FAMILY=AF_INET6", "NCCL_IB_ADDR_RANGE=2001:db8::/32"]
-
-
 def test_sharp_that_is_wanted_turns_collnet_on(node: FakeMachine):
     wanted = arguments(kind="infiniband", ib_tc=0, sharp="wanted")
     converge(node, nccl, wanted, check=False)
@@ -106,9 +102,24 @@ def test_infiniband_has_a_service_level_and_no_gid(node: FakeMachine):
     assert body(node) == [ROCE[0], "NCCL_IB_SL=2", "NCCL_CROSS_NIC=0"]
 
 
-def test_named_devices_count_in_their_order(node: FakeMachine):
-    converge(node, nccl, arguments(ib_hca=["mlx5_1", "rocep24s0"]), check=False)
-    assert body(node)[0] == "NCCL_IB_HCA==mlx5_1,rocep24s0"
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({"ib_hca": ["mlx5_1", "rocep24s0"]}, ["NCCL_IB_HCA==mlx5_1,rocep24s0"]),
+        ({"version": "2.20", "ib_gid_index": 1}, ["NCCL_IB_GID_INDEX=1"]),
+        (
+            {"ib_address_family": "ipv6", "ib_address_range": "2001:db8::/32"},
+            ["NCCL_IB_ADDR_FAMILY=AF_INET6", "NCCL_IB_ADDR_RANGE=2001:db8::/32"],
+        ),
+        *(
+            ({"socket_ifname": choice}, [f"NCCL_SOCKET_IFNAME={choice}"])
+            for choice in ("=ens1,eno1", "ens", "^docker", "^=ens1")
+        ),
+    ],
+)
+def test_setting_has_its_lines(node: FakeMachine, given, lines: list[str]):
+    converge(node, nccl, arguments(**given), check=False)
+    assert set(lines) <= set(body(node))
 
 
 def test_listed_names_that_another_device_could_get_are_warned_of(node: FakeMachine):
@@ -118,11 +129,6 @@ def test_listed_names_that_another_device_could_get_are_warned_of(node: FakeMach
     assert said.startswith("nccl_ib_hca: the kernel counts mlx5_1, and also mlx5_2: without one")
     assert not converge(node, nccl, arguments(ib_hca=["rail0"]), check=True)["warnings"]
     assert not converge(node, nccl, arguments(), check=True)["warnings"]
-
-
-def test_index_of_a_gid_is_written_where_that_is_roce_v2(node: FakeMachine):
-    converge(node, nccl, arguments(version="2.20", ib_gid_index=1), check=False)
-    assert body(node)[2] == "NCCL_IB_GID_INDEX=1"
 
 
 @pytest.mark.parametrize("gid", ["fe80::ff:fe00:1", "::ffff:198.18.9.1", "fd00::1"])
@@ -148,43 +154,10 @@ def test_device_that_may_come_is_waited_for(node: FakeMachine):
         converge(node, nccl, arguments(rails=[{"netdev": "eno1"}]), check=True)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"version": "new"}, "nccl_version: 'new' is not a version"),
-        ({"version": "2.20.5"}, r"NCCL 2\.20 cannot choose a GID"),
-        ({"ib_tc": 256}, "nccl_ib_tc is 256, expected 0 to 255"),
-        ({"ib_gid_index": -2}, "nccl_ib_gid_index is -2"),
-        ({"ib_gid_index": 0}, r"rocep24s0: GID 0 is IB/RoCE v1 \(/sys.*\), expected RoCE v2"),
-        ({"kind": "infiniband", "ib_sl": 16}, "nccl_ib_sl is 16"),
-        ({"ib_address_range": "198.18.0.1/15"}, r"is not a network of IPv4.*198\.18\.0\.0/15"),
-        ({"ib_address_range": "2001:db8::/32"}, "is not a network of IPv4"),
-        ({"socket_ifname": "mlx5_0"}, "'mlx5_0' leaves no network device; .* has eno1, ens1, ens2"),
-        ({"socket_ifname": "=ens"}, "leaves no network device"),
-        ({"socket_ifname": "^en"}, "leaves no network device"),
-        ({"socket_ifname": "ens1, ens2"}, "leaves no network device"),
-        ({"environment": {"NCCL_IB_TC": 1}}, "has a setting of its own: write nccl_ib_tc"),
-        ({"environment": {"NCCL_DEBUG": True}}, "NCCL_DEBUG needs a number or a text"),
-        ({"environment": {"export NCCL_DEBUG": 1}}, "'export NCCL_DEBUG' is not the name"),
-        ({"environment": {"NCCL_DEBUG": "INFO "}}, "outer blanks become part of the value"),
-        ({"environment": {"NCCL_DEBUG": '"INFO"'}}, "quotes and outer blanks"),
-        ({"environment": {"NCCL_DEBUG": "INFO # all"}}, "a comment behind the value"),
-        ({"environment": {"NCCL_DEBUG": "INFO\nNCCL_IB_TC=0"}}, "does not print"),
-        ({"environment": {"NCCL_TOPO_FILE": "/" * 1024}}, "NCCL cuts it after 1023"),
-    ],
-)
-def test_wrong_value_is_refused_before_anything_is_written(node, given, message):
-    node.put(CONF, OLD)
-    with pytest.raises(Refused, match=message):
-        converge(node, nccl, arguments(**given), check=False)
-    assert node.read(CONF) == OLD
-    assert not backups(node)
-
-
-@pytest.mark.parametrize("choice", ["=ens1,eno1", "ens", "^docker", "^=ens1"])
-def test_choice_of_network_devices_that_leaves_one_is_taken(node: FakeMachine, choice: str):
-    converge(node, nccl, arguments(socket_ifname=choice), check=False)
-    assert f"NCCL_SOCKET_IFNAME={choice}" in body(node)
+def test_value_that_nccl_would_cut_is_refused(node: FakeMachine):
+    given = arguments(environment={"NCCL_TOPO_FILE": "/" * 1024})
+    with pytest.raises(Refused, match="NCCL cuts it after 1023"):
+        converge(node, nccl, given, check=False)
 
 
 def test_file_by_hand_is_kept_as_a_backup(node: FakeMachine):
@@ -341,3 +314,69 @@ def test_users_pipe_is_not_read(node: FakeMachine):
 
 def test_settings_of_their_own_are_those_of_the_contract():
     assert contract.own_settings() == {**nccl.OWN, **nccl.TUNER}
+
+
+def tuned(**changed: object) -> dict[str, Any]:
+    return arguments(tuner_plugin="example", **changed)
+
+
+def test_plugin_is_a_line_that_goes_with_its_setting(node: FakeMachine):
+    result = converge(node, nccl, tuned(), check=False)
+    assert result["changes"][-1]["setting"] == "NCCL_TUNER_PLUGIN"
+    assert body(node)[-1] == "NCCL_TUNER_PLUGIN=example"
+    assert not converge(node, nccl, tuned(), check=False)["changed"]
+    converge(node, nccl, arguments(), check=False)
+    assert body(node) == ROCE
+
+
+def test_vendor_s_plugin_is_merged_unless_the_site_names_one(node: FakeMachine):
+    node.put(CONF, "NCCL_TUNER_PLUGIN=ofi\n")
+    converge(node, nccl, arguments(conf_existing="merge"), check=False)
+    assert body(node)[-1] == "NCCL_TUNER_PLUGIN=ofi"
+    converge(node, nccl, tuned(conf_existing="merge"), check=False)
+    assert "NCCL_TUNER_PLUGIN=ofi" not in body(node)
+
+
+@pytest.mark.parametrize(
+    "name", ["example", "/opt/t/libnccl-tuner-x.so", "", "a b", "x" * 300, "/"]
+)
+def test_node_and_controller_agree_on_what_names_a_plugin(name):
+    assert (tuner.plugin_fault(name) == "") == is_library(name)
+
+
+def in_partitions(node: FakeMachine, name: str, *keys: str) -> None:
+    for index, key in enumerate(keys):
+        node.put(f"/sys/class/infiniband/{name}/ports/1/pkeys/{index}", key + "\n")
+
+
+def in_a_partition(**changed: object) -> dict[str, Any]:
+    return arguments(kind="infiniband", ib_tc=0, ib_sl=1, ib_pkey="0x8001", **changed)
+
+
+def test_partition_is_its_index_in_the_tables_of_all_ports(node: FakeMachine):
+    in_partitions(node, "rocep24s0", "0xffff", "0x8001", "0x0001", "0x0000")
+    in_partitions(node, "mlx5_1", "0xffff", "0x8001", "0x0000")
+    converge(node, nccl, in_a_partition(), check=False)
+    assert "NCCL_IB_PKEY=1" in body(node)
+    assert not converge(node, nccl, in_a_partition(), check=False)["changed"]
+    # The subnet manager writes the tables anew.
+    for name in ("rocep24s0", "mlx5_1"):
+        in_partitions(node, name, "0xffff", "0x8007", "0x8001")
+    result = converge(node, nccl, in_a_partition(), check=False)
+    assert [(each["setting"], each["seen"], each["wanted"]) for each in result["changes"]] == [
+        ("NCCL_IB_PKEY", "1", "2")
+    ]
+
+
+def test_partition_that_is_not_on_a_port_is_not_yet(node: FakeMachine):
+    in_partitions(node, "rocep24s0", "0xffff", "0x8001")
+    in_partitions(node, "mlx5_1", "0xffff", "0x0001")
+    with pytest.raises(NotYet, match="mlx5_1: its port has no partition key 0x8001"):
+        nccl.plan(node, in_a_partition())
+
+
+def test_partition_without_one_index_for_all_ports_is_refused(node: FakeMachine):
+    in_partitions(node, "rocep24s0", "0xffff", "0x8001")
+    in_partitions(node, "mlx5_1", "0x8001", "0xffff")
+    with pytest.raises(Refused, match="no index that is the same on rocep24s0, mlx5_1"):
+        nccl.plan(node, in_a_partition())

@@ -1,7 +1,5 @@
 """Firmware settings: set for the next boot, by the site and by profiles; what the firmware is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from plugins.module_utils.nic_firmware import means, parse
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import mlx5
 from tests.roles.fake import FakeMachine, given
+from tests.tables import cases
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "mstconfig"
 
@@ -81,9 +80,18 @@ def test_setting_that_the_device_lacks_is_refused_before_any_is_set(node: FakeMa
     assert not [line for line in node.ran if " set " in line]
 
 
-def test_device_that_cannot_be_opened_is_an_error(node: FakeMachine):
-    node.programs[QUERY] = CommandFailed([QUERY], 3, query_text("no-device"))
-    with pytest.raises(NodeError, match="Failed to open the device"):
+@pytest.mark.parametrize(
+    ("programs", "cause", "message"),
+    [
+        ({QUERY: CommandFailed([QUERY], 3, query_text("no-device"))}, NodeError, "Failed to open"),
+        ({f"mstconfig -d {PCI} -y set": ""}, NodeError, r"not in effect: 0000:18:00\.0: ATS"),
+        ({}, NotYet, "neither mstconfig"),
+    ],
+    ids=["device that cannot be opened", "did not take", "tool may come with an earlier role"],
+)
+def test_setting_that_the_tool_does_not_set_is_said(node: FakeMachine, programs, cause, message):
+    node.programs = {**node.programs, **programs} if programs else {}
+    with pytest.raises(cause, match=message):
         converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
 
 
@@ -102,12 +110,6 @@ def test_setting_that_cannot_be_told_or_changed(node, output, setting, cause, me
         converge(node, mlx5, arguments(firmware_settings={setting: 1}), check=False)
 
 
-def test_setting_that_did_not_take_is_an_error(node: FakeMachine):
-    node.programs[f"mstconfig -d {PCI} -y set"] = ""
-    with pytest.raises(NodeError, match=r"set, but not in effect: 0000:18:00\.0: ATS"):
-        converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
-
-
 def test_other_firmware_is_reported_and_not_burned(node: FakeMachine):
     with pytest.raises(Refused, match=r"rocep24s0: firmware 28.43.2026, expected 28.39.1002"):
         converge(node, mlx5, arguments(firmware_version="28.39.1002"), check=False)
@@ -119,12 +121,6 @@ def test_node_without_such_a_nic_is_refused(node: FakeMachine):
     node.put(f"/sys/devices/pci0000:00/{PCI}/vendor", "0x1af4\n")
     with pytest.raises(Refused, match="no rail is a ConnectX"):
         converge(node, mlx5, arguments(firmware_version="28.43.2026"), check=True)
-
-
-def test_tool_may_come_with_an_earlier_role(node: FakeMachine):
-    node.programs = {}
-    with pytest.raises(NotYet, match="neither mstconfig"):
-        converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=True)
 
 
 def test_mlxconfig_is_used_where_mstconfig_is_not_installed(node: FakeMachine):
@@ -293,17 +289,7 @@ def test_locked_kernel_is_said_where_the_tool_reaches_no_card(machine: FakeMachi
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "current", "next_boot"),
-    [
-        ("connectx5-extended", "ADVANCED_PCI_SETTINGS", "True(1)", "True(1)"),
-        ("connectx5-extended", "MEMIC_BAR_SIZE", "0", "0"),
-        ("connectx4-extended", "MEMIC_SIZE_LIMIT", "_256KB(1)", "DISABLED(0)"),
-        ("connectx4-next-boot", "SRIOV_EN", "", "False(0)"),
-        ("connectx5-set", "UCTX_EN", "", "False(0)"),
-        ("gid-routing", "SRIOV_IB_ROUTING_MODE_P1", "GID(1)", "GID(0)"),
-        ("wide", "NUM_OF_VFS", "16", "8"),
-        ("wide", "PCI_WR_ORDERING", "per_mkey(0)", "force_relax(1)"),
-    ],
+    ("name", "setting", "current", "next_boot"), cases(__file__, "settings_are_read_by_the_header")
 )
 def test_settings_are_read_by_the_header(name: str, setting: str, current: str, next_boot: str):
     found = parse(query_text(name))[setting]
@@ -327,18 +313,7 @@ def test_read_only_settings_are_marked():
 
 
 @pytest.mark.parametrize(
-    ("shown", "wanted", "same"),
-    [
-        ("True(1)", True, True),
-        ("True(1)", "1", True),
-        ("False(0)", True, False),
-        ("ETH(2)", "eth", True),
-        ("ETH(2)", 2, True),
-        ("ETH(2)", 1, False),
-        ("_256KB(1)", "_256KB", True),
-        ("16", "0x10", True),
-        ("1", True, True),
-    ],
+    ("shown", "wanted", "same"), cases(__file__, "values_are_compared_by_meaning")
 )
 def test_values_are_compared_by_meaning(shown: str, wanted: object, same: bool):
     assert means(shown, wanted) is same

@@ -139,9 +139,7 @@ def test_round_comes_when_the_first_node_is_due_and_asks_no_other(clock: Clock):
     assert claims[0].too_early() is None
 
 
-def test_step_that_an_ended_run_left_is_waited_for_and_its_lock_replaced(
-    clock: Clock, ended: Holder
-):
+def test_step_that_an_ended_run_left_is_waited_for_and_its_lock_replaced(clock, ended):
     one = claim(clock)
     assert one.left_running(Held(ended, True, 600, step=True))
     assert not one.left_running(Held(ended, True, 600))

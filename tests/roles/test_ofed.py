@@ -103,11 +103,6 @@ def test_keep_installs_tools_where_no_vendor_is(node: AptNode):
     assert not run(node, "keep")["changed"]
 
 
-def test_keep_has_no_version(node: AptNode):
-    with pytest.raises(Refused, match="ofed_source: keep has no version"):
-        run(node, "keep", version="3.1.0")
-
-
 def test_way_back_to_the_kernels_own_drivers(node: AptNode):
     run(node)
     result = run(node, "inbox")
@@ -163,26 +158,6 @@ def test_own_hold_of_an_administrator_stays(node: AptNode):
     run(node)
     run(node, hold=False)
     assert node.holds == {"linux-image-amd64", "vim"}
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"source": "inbox", "version": "3.1.0"}, "ofed_source: inbox has no version"),
-        ({"version": ""}, "'' is not a version of doca; write one, such as 3.1.0"),
-        ({"source": "mlnx_ofed", "version": "24.10"}, "write one, such as 24.10-1.1.4.0"),
-        ({"repository_url": "mirror/doca"}, "'mirror/doca' is neither a URL nor a path"),
-        ({"repository_url": "http://a ] x"}, "is neither a URL nor a path"),
-        ({"repository_key_fingerprint": "12AB"}, "does not have 40 hexadecimal digits"),
-        ({"repository_key_fingerprint": "", "repository_key_url": "http://a/b"}, "key over http"),
-        ({"package_url": "/a.deb"}, "ofed_repository_url is set too"),
-        ({"package_url": "/a.deb", "repository_url": ""}, "without ofed_package_sha256"),
-        ({"package_sha256": "12"}, "does not have 64 hexadecimal digits"),
-    ],
-)
-def test_wrong_value_is_refused_before_anything_is_written(node, given, message):
-    with pytest.raises(Refused, match=message):
-        converge(node, ofed, {**arguments(), **given}, check=True)
 
 
 def test_ofed_without_packages_is_uninstalled(node: AptNode):

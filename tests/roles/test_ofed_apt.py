@@ -12,14 +12,9 @@ from plugins.module_utils.ofed.work import exchange
 from plugins.module_utils.packages import Offer
 from plugins.module_utils.packages.apt import Apt
 from plugins.module_utils.plan import Refused
+from tests.tables import cases
 
-CONTROL = """\
-Package: {name}
-Version: {version}
-Architecture: all
-Maintainer: a test <test@example.org>
-Description: made by a test
-"""
+CONTROL = cases(__file__, "control")
 # What the vendor's package does is a mark here.
 BURN = '#!/bin/sh\n[ "$1" != configure ] || echo "$2" > "$DPKG_ROOT/burned"\n'
 PACKAGES = (
@@ -77,7 +72,6 @@ class AptRoot(Machine):
 
 @pytest.fixture
 def node(repository: Path, tmp_path: Path) -> AptRoot:
-    """Provide a root without a package."""
     made = AptRoot(str(tmp_path))
     made.write("/var/lib/dpkg/status", "")
     made.write("/etc/apt/sources.list", f"deb [trusted=yes] copy:{repository} ./\n")

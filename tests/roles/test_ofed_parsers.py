@@ -10,6 +10,7 @@ from plugins.module_utils.ofed.ofed_info import Info
 from plugins.module_utils.packages import Offer, Package, apt, manager
 from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 
 from rdmaprov.facts import software
 
@@ -18,32 +19,12 @@ KEYS = Path(__file__).parents[1] / "fixtures" / "openpgp"
 
 # As public guides, logs and issues of the last years show them.
 @pytest.mark.parametrize(
-    ("line", "info"),
-    [
-        ("MLNX_OFED_LINUX-24.10-1.1.4.0:", Info("mlnx_ofed", "24.10-1.1.4.0")),
-        ("MLNX_OFED_LINUX-24.10-1.1.4.0\n", Info("mlnx_ofed", "24.10-1.1.4.0")),
-        ("MLNX_OFED_LINUX-23.07-0.5.1.2:", Info("mlnx_ofed", "23.07-0.5.1.2")),
-        ("MLNX_OFED_LINUX-5.4-3.6.8:", Info("mlnx_ofed", "5.4-3.6.8")),
-        ("MLNX_OFED_LINUX-4.7-3.2.9.0:", Info("mlnx_ofed", "4.7-3.2.9.0")),
-        ("OFED-internal-4.7-3.2.9", Info("mlnx_ofed", "4.7-3.2.9")),
-        ("OFED-internal-23.07-0.5.0:", Info("doca", "23.07-0.5.0")),
-        ("OFED-internal-24.04-0.6.6:", Info("doca", "24.04-0.6.6")),
-        ("OFED-internal-25.07-0.9.7:", Info("doca", "25.07-0.9.7")),
-        ("OFED-internal-26.04-1.0.9", Info("doca", "26.04-1.0.9")),
-        ("OFED-internal-25.10-1.7.1.413", Info("doca", "25.10-1.7.1.413")),
-        # As an issue of MrBr-github/lshca shows it.
-        ("OFED-internal-24.07-0.3.5.0.110:", Info("doca", "24.07-0.3.5.0.110")),
-        # Shapes that no capture was found of.
-        ("mlnx-en-5.4-1.0.3.0:", Info("mlnx_ofed", "5.4-1.0.3.0")),
-        ("MLNX_EN_LINUX-4.9-7.1.0.0:", Info("mlnx_ofed", "4.9-7.1.0.0")),
-        ("MLNX_OFED_LINUX-5.8-3.0.7.0-OVH:", Info("mlnx_ofed", "5.8-3.0.7.0")),
-        ("OFED-internal-25.07-0.9.7-OVH", Info("doca", "25.07-0.9.7")),
-    ],
+    ("line", "flavour", "version"), cases(__file__, "ofed_info_has_many_shapes")
 )
-def test_ofed_info_has_many_shapes(line: str, info: Info):
-    assert ofed_info.parse(line) == info
+def test_ofed_info_has_many_shapes(line: str, flavour: str, version: str):
+    assert ofed_info.parse(line) == Info(flavour, version)
     seen = software.parse_ofed(line)  # the suite's own
-    assert (seen.flavour, seen.version) == (info.flavour, info.version)
+    assert (seen.flavour, seen.version) == (flavour, version)
 
 
 @pytest.mark.parametrize("line", ["", "OFED", "MLNX_OFED_LINUX-:", "ofed_info: not found"])
@@ -60,34 +41,13 @@ def test_node_without_ofed_info_has_no_ofed(machine: FakeMachine):
 
 
 @pytest.mark.parametrize(
-    ("line", "source"),
-    [
-        ("mlnx-ofed-kernel/25.07.OFED, 6.1.0-41-amd64, x86_64: installed", {"6.1.0-41-amd64"}),
-        (
-            "mlnx-ofed-kernel/25.07.OFED, 6.1.0, x86_64: installed (original_module exists)",
-            {"6.1.0"},
-        ),
-        ("mlnx-ofed-kernel, 25.07.OFED, 5.15.0, x86_64: installed", {"5.15.0"}),
-        ("mlnx-ofed-kernel/25.07.OFED: added", set()),
-        ("mlnx-ofed-kernel/25.07.OFED, 6.1.0, x86_64: built", set()),
-    ],
+    ("line", "source"), cases(__file__, "dkms_of_both_generations_is_understood")
 )
-def test_dkms_of_both_generations_is_understood(line: str, source: set[str]):
+def test_dkms_of_both_generations_is_understood(line: str, source: list[str]):
     assert dkms.parse(line) == [dkms.Source("mlnx-ofed-kernel", "25.07.OFED", frozenset(source))]
 
 
-@pytest.mark.parametrize(
-    ("status", "whole"),
-    [
-        ("ii ", True),
-        ("hi ", True),
-        ("it ", True),
-        ("iU ", False),
-        ("iF ", False),
-        ("iHR", False),
-        ("iiR", False),
-    ],
-)
+@pytest.mark.parametrize(("status", "whole"), cases(__file__, "package_that_is_halfway_is_seen"))
 def test_package_that_is_halfway_is_seen(status: str, whole: bool):
     text = f"{status}\tmft\t4.30\nrc \told\t1\nun \tnever\t\n"
     assert apt.statuses(text) == {"mft": Package("mft", "4.30", whole)}
@@ -105,15 +65,7 @@ def test_offers_of_apt_name_their_repository():
     ]
 
 
-@pytest.mark.parametrize(
-    ("said", "locked"),
-    [
-        ("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812", True),
-        ("dpkg: error: dpkg frontend lock was locked by another process with pid 812", True),
-        ("E: Unable to acquire the dpkg frontend lock, is another process using it?", True),
-        ("E: Unable to locate package x", False),
-    ],
-)
+@pytest.mark.parametrize(("said", "locked"), cases(__file__, "complaint_about_the_lock_is_told"))
 def test_complaint_about_the_lock_is_told(said: str, locked: bool):
     assert apt.is_locked(said) is locked
 
@@ -133,35 +85,13 @@ def test_holder_of_the_lock_is_named(machine: FakeMachine):
         apt.Apt(machine).change(["x"], [])
 
 
-@pytest.mark.parametrize(
-    ("said", "where"),
-    [
-        ("dpkg: error: failed to write: No space left on device", "the root file system"),
-        (
-            "E: You don't have enough free space in /var/cache/apt/archives/.",
-            "/var/cache/apt/archives/",
-        ),
-        (
-            "At least 12MB more space needed on the / filesystem.\n"
-            "   needs 12MB more space on the /",
-            "/",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("said", "where"), cases(__file__, "full_disk_is_named"))
 def test_full_disk_is_named(said: str, where: str):
     assert str(manager.disk_full(said)).startswith(f"{where}: the disk is full")
 
 
 @pytest.mark.parametrize(
-    ("version", "wanted", "same"),
-    [
-        ("3.1.0-091513", "3.1.0", True),
-        ("3.1.0", "3.1.0", True),
-        ("1:3.1.0~b1", "3.1.0", True),
-        ("3.1.01-1", "3.1.0", False),
-        ("24.10-1.1.4.0.rhel9.4", "24.10-1.1.4.0", True),
-        ("13.1.0", "3.1.0", False),
-    ],
+    ("version", "wanted", "same"), cases(__file__, "build_of_a_version_is_one")
 )
 def test_build_of_a_version_is_one(version: str, wanted: str, same: bool):
     assert manager.matches(version, wanted) is same
@@ -169,19 +99,7 @@ def test_build_of_a_version_is_one(version: str, wanted: str, same: bool):
 
 @pytest.mark.parametrize(
     ("name", "version", "vendors"),
-    [
-        ("doca-ofed", "3.1.0-091513", True),
-        ("mlnx-ofed-kernel-dkms", "24.10.OFED.24.10.1.1.4.1-1", True),
-        ("rdma-core", "2410mlnx54-1.2410114", True),
-        ("perftest", "24.10.0-0.65.g9093bae.2410114", True),
-        ("mlnx-tools", "24.10-0.2410114", True),
-        ("kmod-mlnx-ofa_kernel", "24.10-1", True),
-        ("rdma-core", "44.0-2", False),
-        ("perftest", "24.07.0+0.44-1", False),
-        ("libibverbs1", "50.0-2ubuntu0.2", False),
-        ("linux-image-6.1.0-41-amd64", "6.1.158-1", False),
-        ("docker.io", "20.10.24+dfsg1-1", False),
-    ],
+    cases(__file__, "vendors_packages_are_told_from_the_distributions"),
 )
 def test_vendors_packages_are_told_from_the_distributions(name: str, version: str, vendors: bool):
     assert package_names.is_vendors(Package(name, version)) is vendors

@@ -1,7 +1,5 @@
 """The program that sets the path between GPU and NIC again at a boot, without Ansible."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect

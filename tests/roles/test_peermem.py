@@ -21,6 +21,7 @@ from tests.roles.peermem_node import (
     layers,
     with_gpu,
 )
+from tests.tables import cases
 
 OPTIONS = "/etc/modprobe.d/x.conf"
 EINVAL = CommandFailed(
@@ -66,59 +67,6 @@ def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
         converge(node, peermem, arguments(), check=True)
 
 
-@pytest.mark.parametrize(
-    ("prepare", "says"),
-    [
-        (
-            lambda node: node.put(OPTIONS, "options nvidia-peermem peerdirect_support=7"),
-            r"/etc/modprobe.d/x.conf sets peerdirect_support to 7, expected 0 or 1",
-        ),
-        (
-            lambda _: None,
-            r"built before OFED, without ib_reg.* dkms remove nvidia/580.95.05 -k 6.8.0-45-",
-        ),
-        (
-            lambda node: node.programs.update(
-                dmesg=says_later("nvidia_peermem: disagrees about version of symbol ib_reg")
-            ),
-            "OFED was changed after .*'.*disagrees about version of symbol ib_reg'.*dkms install",
-        ),
-        (
-            lambda node: node.programs.update(
-                dmesg=says_later("Unknown symbol ib_register_peer_memory_client (err -2)")
-            ),
-            "built for OFED, but the running RDMA drivers lack",
-        ),
-        (
-            lambda node: node.programs.update(
-                {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "Key was rejected by x")}
-            ),
-            "Secure Boot requires a signature",
-        ),
-        (
-            lambda node: node.programs.update(
-                {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "No such device")}
-            ),
-            "finds no GPU",
-        ),
-        (
-            lambda node: node.programs.update(
-                {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "Cannot allocate")}
-            ),
-            "Cannot allocate. Run on the node: modprobe -v",
-        ),
-    ],
-    ids=["parameter", "no-symbols", "versions", "inbox", "secure-boot", "no-gpu", "other"],
-)
-def test_module_that_does_not_load_is_explained(node: FakeMachine, prepare: Any, says: str):
-    node.programs["modprobe nvidia_peermem"] = EINVAL
-    node.programs["dkms status"] = "nvidia/580.95.05, 6.8.0-45-generic, x86_64: installed\n"
-    prepare(node)
-    with pytest.raises(NodeError, match=rf"^nvidia_peermem does not load: .*{says}"):
-        converge(node, peermem, arguments(), check=False)
-    assert not node.exists(FILE)
-
-
 def says_later(line: str) -> Any:
     """Return a kernel log that has a line more from the second reading on."""
     seen: list[str] = []
@@ -128,6 +76,45 @@ def says_later(line: str) -> Any:
         return f"[    9.0] {line}\n" if len(seen) > 1 else ""
 
     return dmesg
+
+
+def fails(why: str) -> dict[str, Any]:
+    return {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, why)}
+
+
+@pytest.mark.parametrize(
+    ("programs", "options", "says"),
+    [
+        (
+            {},
+            "options nvidia-peermem peerdirect_support=7",
+            r"/etc/modprobe.d/x.conf sets peerdirect_support to 7, expected 0 or 1",
+        ),
+        ({}, "", r"built before OFED, without ib_reg.* dkms remove nvidia/580.95.05 -k 6.8.0-45-"),
+        (
+            {"dmesg": says_later("nvidia_peermem: disagrees about version of symbol ib_reg")},
+            "",
+            "OFED was changed after .*'.*disagrees about version of symbol ib_reg'.*dkms install",
+        ),
+        (
+            {"dmesg": says_later("Unknown symbol ib_register_peer_memory_client (err -2)")},
+            "",
+            "built for OFED, but the running RDMA drivers lack",
+        ),
+        (fails("Key was rejected by x"), "", "Secure Boot requires a signature"),
+        (fails("No such device"), "", "finds no GPU"),
+        (fails("Cannot allocate"), "", "Cannot allocate. Run on the node: modprobe -v"),
+    ],
+    ids=["parameter", "no-symbols", "versions", "inbox", "secure-boot", "no-gpu", "other"],
+)
+def test_module_that_does_not_load_is_explained(node: FakeMachine, programs, options, says):
+    node.programs["modprobe nvidia_peermem"] = EINVAL
+    node.programs["dkms status"] = "nvidia/580.95.05, 6.8.0-45-generic, x86_64: installed\n"
+    node.programs |= programs
+    node.put(OPTIONS, options)
+    with pytest.raises(NodeError, match=rf"^nvidia_peermem does not load: .*{says}"):
+        converge(node, peermem, arguments(), check=False)
+    assert not node.exists(FILE)
 
 
 def test_drivers_without_the_symbol_may_come(node: FakeMachine):
@@ -149,19 +136,36 @@ def test_drivers_that_were_replaced_are_a_reason_for_a_reboot(node: FakeMachine)
         converge(node, peermem, arguments(), check=False)
 
 
-def test_module_that_is_not_installed_may_come(node: FakeMachine):
-    node.programs["modinfo -F version nvidia_peermem"] = NOT_FOUND
-    with pytest.raises(NotYet, match=r"kernel 6.8.0-45-generic has no such module"):
-        converge(node, peermem, arguments(), check=True)
+@pytest.mark.parametrize(
+    ("mode", "prepare", "cause", "says"),
+    [
+        (
+            "nvidia-peermem",
+            lambda n: n.programs.update({"modinfo -F version nvidia_peermem": NOT_FOUND}),
+            NotYet,
+            "kernel 6.8.0-45-generic has no such module",
+        ),
+        (
+            "nvidia-peermem",
+            lambda node: node.put("/sys/module/nv_peer_mem/initstate", "live\n"),
+            Refused,
+            "nv_peer_mem is loaded, which nvidia_peermem replaces",
+        ),
+        *(
+            (mode, lambda node: node.remove(VERSION), NotYet, "nvidia: kernel 6.8.0-45-generic has")
+            for mode in ("auto", "dmabuf")
+        ),
+    ],
+    ids=["not installed", "predecessor", "driver of auto", "driver of dmabuf"],
+)
+def test_what_is_missing_may_come_and_a_predecessor_is_refused(node, mode, prepare, cause, says):
+    prepare(node)
+    with pytest.raises(cause, match=says):
+        converge(node, peermem, arguments(mode), check=True)
 
 
 @pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("/etc/modprobe.d/deny.conf", "# no\nblacklist nvidia-peermem\n"),
-        ("/etc/modprobe.d/deny.conf", "install nvidia_peermem /bin/false\n"),
-        ("/proc/cmdline", "quiet modprobe.blacklist=nouveau,nvidia_peermem\n"),
-    ],
+    ("path", "text"), cases(__file__, "boot_that_would_not_load_it_is_refused")
 )
 def test_boot_that_would_not_load_it_is_refused(node: FakeMachine, path: str, text: str):
     converge(node, peermem, arguments(), check=False)
@@ -173,12 +177,6 @@ def test_boot_that_would_not_load_it_is_refused(node: FakeMachine, path: str, te
 def test_other_lines_of_modprobe_do_not_count(node: FakeMachine):
     node.put("/etc/modprobe.d/x.conf", "blacklist nouveau\ninstall nvidia_peermem modprobe x\n")
     assert converge(node, peermem, arguments(), check=True)["changed"]
-
-
-def test_predecessor_is_refused(node: FakeMachine):
-    node.put("/sys/module/nv_peer_mem/initstate", "live\n")
-    with pytest.raises(Refused, match="nv_peer_mem is loaded, which nvidia_peermem replaces"):
-        converge(node, peermem, arguments(), check=True)
 
 
 @pytest.mark.parametrize("mode", ["off", "dmabuf"])
@@ -256,13 +254,6 @@ def test_drivers_decide_and_not_the_kernels_number(node, monkeypatch):
         Refused, match=r"rail 0: mlx5_0's driver does not register dma-buf memory\."
     ):
         converge(node, peermem, arguments("dmabuf"), check=True)
-
-
-@pytest.mark.parametrize("mode", ["auto", "dmabuf"])
-def test_driver_that_decides_may_come(node: FakeMachine, mode: str):
-    node.remove(VERSION)
-    with pytest.raises(NotYet, match=r"nvidia: kernel 6.8.0-45-generic has no such module"):
-        converge(node, peermem, arguments(mode), check=True)
 
 
 def test_auto_has_nothing_to_do_without_a_gpu(node: FakeMachine):
@@ -365,16 +356,7 @@ def test_keep_takes_our_drop_in_away_and_asks_nothing(machine, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        (
-            {"LoadState": "not-found"},
-            r"is not-found: install the driver's package .*, or write keep",
-        ),
-        ({"LoadState": "masked"}, "is masked: .*unmask it"),
-        ({"UnitFileState": "masked-runtime"}, "it is masked-runtime, so it does not start at boot"),
-        ({"command": "/bin/sh -c '$X'"}, "its ExecStart is not understood"),
-    ],
+    ("changed", "says"), cases(__file__, "what_cannot_be_turned_on_is_refused")
 )
 def test_what_cannot_be_turned_on_is_refused(machine, monkeypatch, changed, says):
     node = stock(machine, monkeypatch, **changed)

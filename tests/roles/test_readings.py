@@ -19,29 +19,14 @@ from plugins.module_utils.roles import ORDER
 from plugins.module_utils.survey import survey
 from tests.roles.fake import FakeMachine
 from tests.roles.role_cases import CASES, Case, OfManager, carry_out
+from tests.tables import cases
 
 from rdmaprov.record.anonymous import Pseudonyms
 from rdmaprov.record.scrub import Scrub
 from rdmaprov.runs.masks import Mask
 
 # Files whose code reads the node past Machine, and why that is no hole in a record.
-PAST_MACHINE = {
-    "machine.py": "Machine itself",
-    "busy.py": "asked: users of devices",
-    "kmod/initramfs.py": "asked: inside an initramfs; the rebuild is a step",
-    "links/netplan.py": "asked: netplan get, netplan takes",
-    "lock.py": "no plan's",
-    "long_step.py": "no plan's",
-    "ofed/vendor_repository.py": "a step",
-    "pci.py": "asked: each register; a write is a step",
-    "roles/pcie.py": "asked: architecture",
-    "qos/marking.py": "asked: each value of rdma_cm",
-    "shipped.py": "asked: Python of units",
-    "roles/torch_runtime.py": "a step",
-    "peermem/dmabuf.py": "asked: dma-buf",
-    "revert.py": "no role's plan",
-    "replaced.py": "keeps what a change replaces, when a plan is carried out",
-}
+PAST_MACHINE = cases(__file__, "past_machine")
 READS = {
     "os": {"stat", "lstat", "listdir", "scandir", "walk", "readlink", "uname", "open", "environ"},
     "os.path": {"exists", "isfile", "isdir", "islink", "realpath", "getsize", "getmtime"},

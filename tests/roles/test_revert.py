@@ -1,7 +1,5 @@
 """What each role wrote is taken back: the tree is as before, and what reads it was told."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -18,6 +16,7 @@ from plugins.module_utils.replaced import MOST_BYTES, STORE, Replaced, kept
 from plugins.module_utils.roles import ORDER, pcie
 from tests.roles.fake import FakeMachine
 from tests.roles.role_cases import CASES, Case, carry_out
+from tests.tables import cases
 
 RUN = "20261127-100000-apply"
 UNITS = "etc/systemd/system"
@@ -239,13 +238,7 @@ def test_file_that_was_too_large_to_keep_is_refused(node: FakeMachine):
 
 
 @pytest.mark.parametrize(
-    ("before", "verb", "undone"),
-    [
-        ("disabled", "enable", "disable"),
-        ("enabled", "enable", ""),
-        ("enabled", "disable", "enable"),
-        ("disabled", "mask", "unmask"),
-    ],
+    ("before", "verb", "undone"), cases(__file__, "unit_starts_at_boot_as_before")
 )
 def test_unit_starts_at_boot_as_before(node: FakeMachine, before: str, verb: str, undone: str):
     systemd = with_systemd(node)

@@ -25,6 +25,7 @@ from tests.roles.qos_node import (
     run,
     settings,
 )
+from tests.tables import cases
 
 BOTH = pytest.mark.parametrize("backend", ["dcb", "mlnx_qos"])
 
@@ -231,16 +232,7 @@ def test_directory_of_rdma_cm_is_not_left(node: QosNode):
     assert node.names("/sys/kernel/config/rdma_cm") == []
 
 
-@pytest.mark.parametrize(
-    ("force", "text", "written"),
-    [
-        (True, "", "106"),
-        (True, "Global tclass=96\n", "106"),
-        (False, "Global tclass=236\n", "-1"),
-        (False, "", ""),
-        (False, "Global tclass=106\n", "Global tclass=106\n"),
-    ],
-)
+@pytest.mark.parametrize(("force", "text", "written"), cases(__file__, "forced_traffic_class"))
 def test_forced_traffic_class(node: QosNode, force: bool, text: str, written: str):
     node.vendor()
     node.put(TCLASS, text)
@@ -285,14 +277,7 @@ def test_each_file_is_seen_alone(node: QosNode, lost: str):
     assert node.ran.index("systemctl daemon-reload") < node.ran.index(f"systemctl restart {UNIT}")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "layer"),
-    [
-        ("UnitFileState", "disabled", "configured"),
-        ("ActiveState", "failed", "running"),
-        ("NeedDaemonReload", "yes", "running"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "layer"), cases(__file__, "unit_is_seen_alone"))
 def test_unit_is_seen_alone(node: QosNode, name: str, value: str, layer: str):
     run(node)
     node.units[UNIT][name] = value

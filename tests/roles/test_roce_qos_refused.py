@@ -14,42 +14,12 @@ from plugins.module_utils.qos.link import Link
 from plugins.module_utils.systemd import escape
 from tests.roles.card import Tools
 from tests.roles.fake import FakeMachine
-from tests.roles.qos_node import CC, CM, DESCRIPTION, TCLASS, UNIT, QosNode, run
+from tests.roles.qos_node import CC, CM, DESCRIPTION, UNIT, QosNode, run
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> QosNode:
     return QosNode.made(tmp_path / "node")
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"dscp_priorities": {"64": 3}}, "roce_qos_dscp_priorities: 64 must be 0 to 63"),
-        ({"dscp_priorities": {"26": 8}}, "roce_qos_dscp_priorities: 8 must be 0 to 7"),
-        ({"dscp_priorities": {"af31": 3}}, "roce_qos_dscp_priorities: 'af31' is not a number"),
-        ({"pfc_priorities": [9]}, "roce_qos_pfc_priorities: 9 must be 0 to 7"),
-        ({"global_pause": True}, "a port has PFC or global pause, not both"),
-        ({"tc_percent": {"0": 50, "3": 40}}, "the shares sum to 90, expected 100"),
-        ({"tc_percent": {"6": 50, "3": 50}}, "class 6 is strict, so it has no share"),
-        ({"tos": 256}, "roce_qos_tos: 256 must be 0 to 255"),
-        ({"cnp_dscp": 64}, "fabric_cnp_dscp: 64 must be 0 to 63"),
-        ({"cable_length_m": 0}, "roce_qos_cable_length_m: 0 must be 1 to 999"),
-        ({"dcqcn": {"rpg_ai_rate": 5}}, "rpg_ai_rate is not a congestion control parameter"),
-        ({"dcqcn": {"rp_ai_rate": "fast"}}, "roce_qos_dcqcn: 'fast' is not a number"),
-        (
-            {"force_traffic_class": True, "nccl_traffic_class": 41},
-            "roce_qos_tos is 106 and nccl_ib_tc 41",
-        ),
-        ({"force_traffic_class": True}, f"there is no {TCLASS}"),
-        ({"dcbx": "firmware", "backend": "dcb"}, "dcb cannot give DCBX to the firmware"),
-    ],
-)
-def test_wrong_request_is_refused_before_anything_is_set(node, changed, message):
-    with pytest.raises(Refused, match=message):
-        run(node, **changed)
-    assert not node.port.entries
-    assert not node.exists(DESCRIPTION)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What units of root's start: a Python that nobody else can change."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -7,15 +7,10 @@ import pytest
 from plugins.module_utils import storage
 from plugins.module_utils.machine import CommandFailed
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 
 # Peers are the last column; the third port is ssh's.
-SS = """\
-0      0              10.9.0.7:51422          10.9.0.20:8003
-0      0              10.9.0.7:1023           10.9.0.21:1191
-0      36             10.9.0.7:22             10.0.0.9:50000
-0      0      [::ffff:10.9.0.7]:40000  [::ffff:10.9.0.22]:14000
-0      0           [fd00::7]:40001          [fd00::23]:8005
-"""
+SS = cases(__file__, "ss")
 
 
 @pytest.fixture
@@ -27,30 +22,7 @@ def node(tmp_path: Path) -> FakeMachine:
     return made_up
 
 
-@pytest.mark.parametrize(
-    ("mount", "servers"),
-    [
-        ("10.1.0.5:/home /data nfs4 rw,vers=4.2,addr=10.1.0.5 0 0", ["10.1.0.5"]),
-        ("//nas1/share /data cifs rw,addr=10.1.0.5 0 0", ["10.1.0.5"]),
-        ("10.1.0.5:6789,10.1.0.6:6789:/ /data ceph rw,acl 0 0", ["10.1.0.5", "10.1.0.6"]),
-        ("[fd00::5]:6789,[fd00::6]:6789:/ /data ceph rw 0 0", ["fd00::5", "fd00::6"]),
-        (
-            "a@8f2e.fs=/ /data ceph rw,mon_addr=10.1.0.5:3300/10.1.0.6:3300 0 0",
-            ["10.1.0.5", "10.1.0.6"],
-        ),
-        ("10.1.0.5@tcp:10.1.0.6@o2ib1:/fs /data lustre rw 0 0", ["10.1.0.5", "10.1.0.6"]),
-        ("10.1.0.5@o2ib,10.1.0.6@o2ib:/fs /data lustre rw 0 0", ["10.1.0.5", "10.1.0.6"]),
-        ("nas1:/vol /data fuse.glusterfs rw 0 0", ["10.9.0.30"]),
-        ("gone:/vol /data fuse.glusterfs rw 0 0", []),
-        (
-            "beegfs_nodev /data beegfs rw,cfgFile=/etc/beegfs/client.conf 0 0",
-            ["10.9.0.20", "fd00::23"],
-        ),
-        ("gpfs0 /data gpfs rw 0 0", ["10.9.0.21"]),
-        ("nas1/default /data wekafs rw 0 0", ["10.9.0.30", "10.9.0.22"]),
-        ("/dev/sda1 /data ext4 rw 0 0", []),
-    ],
-)
+@pytest.mark.parametrize(("mount", "servers"), cases(__file__, "mount_depends_on_its_servers"))
 def test_mount_depends_on_its_servers(node: FakeMachine, mount: str, servers: list[str]):
     node.put("/proc/mounts", mount + "\n")
     assert storage.servers(node) == [(each, "the filesystem on /data") for each in servers]

@@ -1,7 +1,5 @@
 """The environment with torch: built from a wheelhouse or an index, replaced whole, repaired."""
 
-from __future__ import annotations
-
 import ensurepip
 import hashlib
 import sys

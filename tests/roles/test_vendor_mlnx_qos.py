@@ -1,7 +1,5 @@
 """The vendor's mlnx_qos sets what dcb sets. RDMAPROV_MLNX_TOOLS names a checkout of its code."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import io
