@@ -94,7 +94,7 @@ class InputKind:
     """A row of the table.
 
     Attributes:
-        only: finds what only this tool writes, in a text.
+        only: finds what only this tool writes, in a text that has one of the words.
         read: returns what texts of it show; None: no reader yet.
         document: returns whether a JSON is of it; None if its tool writes none.
         output: whether its text may stand among what others of this sort write.
@@ -104,6 +104,7 @@ class InputKind:
 
     id: str
     what: str
+    has: tuple[bytes, ...]
     only: re.Pattern[bytes]
     read: Callable[[Sequence[GivenText]], list[Shown]] | None = None
     tells: str = ""
@@ -117,7 +118,8 @@ class InputKind:
         """Return whether a text is of this row."""
         if given.document:
             return self.document is not None and self.document(given.document)
-        return self.only.search(given.data) is not None
+        words = (each for each in self.has if each in given.data)
+        return any(words) and self.only.search(given.data) is not None
 
 
 def _only(*patterns: str) -> re.Pattern[bytes]:
@@ -143,7 +145,9 @@ _READ: dict[str, dict[str, Any]] = {
     "job": {
         "read": job_logs.read,
         "document": job_logs.is_elastic,
-        "seems": lambda given: not given.document and _VERSION.search(given.data) is not None,
+        "seems": lambda given: (
+            b"CCL version" in given.data and not given.document and _VERSION.search(given.data)
+        ),
     },
     "nccl-tests": {
         "read": _each(nccl_tests.read),
@@ -174,7 +178,10 @@ def inputs() -> tuple[InputKind, ...]:
             row["what"] += ", ".join(f"`{each['command']}`" for each in texts)
             row["only"] = [each["only"] for each in texts]
     return tuple(
-        InputKind(**{**row, "only": _only(*row["only"])}, **_READ.get(row["id"], {}))
+        InputKind(
+            **{**row, "only": _only(*row["only"]), "has": tuple(map(str.encode, row["has"]))},
+            **_READ.get(row["id"], {}),
+        )
         for row in rows
     )
 

@@ -1,13 +1,12 @@
 """Texts from strangers: no code of a pickle runs, and time, memory and output stay bounded."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import resource
 import time
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.explain import model as given_module
@@ -126,21 +125,7 @@ ODD: list[object] = [None, [], {}, "x", -1, 1 << 70, True, 1e308, [[]], {"a": []
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
-@pytest.mark.parametrize(
-    "field",
-    [
-        "process_group",
-        "collective_seq_id",
-        "profiling_name",
-        "input_sizes",
-        "input_dtypes",
-        "state",
-        "time_created_ns",
-        "timeout_ms",
-        "frames",
-        "is_p2p",
-    ],
-)
+@pytest.mark.parametrize("field", cases(__file__, "dump_with_an_odd_field_is_no_traceback"))
 def test_dump_with_an_odd_field_is_no_traceback(field, odd):
     entry = {
         "process_group": ["0", "default_pg"],

@@ -1,13 +1,13 @@
 """The table of inputs: docs/explain.md has its rows, and no text is of two of them."""
 
-from __future__ import annotations
-
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from rdmaprov.explain.explain import find_inputs, inputs
+from rdmaprov.explain.fabric import TABLE
 from rdmaprov.explain.model import read_given
 
 ROOT = Path(__file__).parents[3]
@@ -32,6 +32,14 @@ def test_page_has_no_other_row():
     table = PAGE.partition("## The table of inputs")[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| `")]
     assert rows == [row(kind) for kind in INPUTS]
+
+
+@pytest.mark.parametrize("kind", yaml.safe_load(TABLE.read_text()), ids=lambda kind: kind["id"])
+def test_each_pattern_has_one_of_the_row_s_words(kind):
+    patterns = [*kind.get("only", ()), *(each["only"] for each in kind.get("texts", ()))]
+    for pattern in patterns if kind["has"] else ():
+        for part in re.split(r"\|(?=\^|\\b)", pattern):
+            assert any(word in re.sub(r"\\(\W)", r"\1", part) for word in kind["has"]), part
 
 
 def test_each_input_with_a_reader_has_a_text():
