@@ -96,18 +96,12 @@ def data_device_of(root, device):
     """Return the device that an SMI device belongs to; empty for all other devices."""
     # It has a port for each plane, and no uverbs: Linux core/uverbs_main.c, ib_uverbs_add_one.
     place = pci_path(root, INFINIBAND, device, "device")
-    others = [
-        each
-        for each in names(root, INFINIBAND)
-        if each != device and place and pci_path(root, INFINIBAND, each, "device") == place
-    ]
     verbs = [read(root, VERBS, each, "ibdev") for each in names(root, VERBS)]
     own = len(names(root, INFINIBAND, device, "ports"))
-    for other in others:
-        if device in verbs:
-            return ""
+    for other in names(root, INFINIBAND) if place and device not in verbs else ():
         fewer = len(names(root, INFINIBAND, other, "ports")) < own
-        if other in verbs or fewer or ("smi" in device and "smi" not in other):
+        fits = other in verbs or fewer or ("smi" in device and "smi" not in other)
+        if other != device and fits and pci_path(root, INFINIBAND, other, "device") == place:
             return other
     return ""
 
