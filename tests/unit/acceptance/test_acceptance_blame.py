@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.accept_runs import broken, healthy, say
 from tests.unit.helpers.nccl_runs import ALL_NODES, all_waited, failed_run, judge
 
@@ -60,12 +61,7 @@ def of_fixture(case, ended):
 
 
 @pytest.mark.parametrize(
-    ("case", "status", "said"),
-    [
-        ("dies", -9, "rank 1 was killed by signal 9"),
-        ("illegal", 1, "rank 1 exited with status 1: torch.AcceleratorError: CUDA error: device-"),
-        ("oom", 1, "rank 1 exited with status 1: torch.OutOfMemoryError: CUDA out of memory. Tri"),
-    ],
+    ("case", "status", "said"), cases(__file__, "a_rank_that_failed_is_named_by_its_own_words")
 )
 def test_a_rank_that_failed_is_named_by_its_own_words(case, status, said):
     """Words of the other rank of its node blame others."""
@@ -99,14 +95,7 @@ def test_an_error_of_its_own_counts_more_than_broken_connections():
     assert "MemoryError: 8 GiB" in found.what
 
 
-@pytest.mark.parametrize(
-    ("error", "ranks"),
-    [
-        ("[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 5000 ms", [1, 3]),
-        ("Rank 2 failed to pass monitoredBarrier in 1000 ms", [2]),
-        ("something else 7", []),
-    ],
-)
+@pytest.mark.parametrize(("error", "ranks"), cases(__file__, "ranks_of_a_monitored_barrier"))
 def test_ranks_of_a_monitored_barrier(error, ranks):
     assert waiting.missing_ranks(error) == ranks
 
@@ -192,11 +181,7 @@ def test_a_time_that_is_up_is_not_known_to_be_a_fault():
 
 
 MEMLOCK = "Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory"
-LAST = (
-    "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:93, unhandled system error "
-    "(run with NCCL_DEBUG=INFO for details), NCCL version 2.27.5\nncclSystemError: System call "
-    "failed.\nLast error:\n"
-)
+LAST = cases(__file__, "last")
 
 
 def said_last(words, *nodes):

@@ -5,6 +5,7 @@ from tests import published
 from tests.madeup.accept import accept
 from tests.madeup.logs import NO_SHARP
 from tests.madeup.shape import FleetShape
+from tests.tables import cases
 from tests.unit.helpers.accept_runs import say
 from tests.unit.helpers.nccl_jobs import Job
 from tests.unit.helpers.nccl_runs import packed
@@ -270,15 +271,7 @@ def test_used_is_accepted_and_proven_by_number_and_compared():
     assert 1.1 < float(notes[1].split()[-2]) < 2.0
 
 
-@pytest.mark.parametrize(
-    ("what", "cause"),
-    [
-        ("no manager", "no aggregation manager gave a job: check sharp_am"),
-        ("no plugin", "no rank loaded the SHARP plugin"),
-        ("off", "CollNet is off: no rank has NCCL_COLLNET_ENABLE=1"),
-        ("threshold", "the communicator has too few nodes"),
-    ],
-)
+@pytest.mark.parametrize(("what", "cause"), cases(__file__, "not_used_is_refused_with_its_cause"))
 def test_not_used_is_refused_with_its_cause(what: str, cause: str):
     assert what in NO_SHARP
     result = gate(what)

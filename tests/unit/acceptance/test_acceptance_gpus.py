@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.preflight_facts import four_nodes
 
 from rdmaprov.acceptance.ask import shapes
@@ -129,13 +130,7 @@ def test_what_is_left_of_the_run_itself_is_no_other_job():
     assert evidence.excuse([Finding("bandwidth.floor", "slow", "Check it")], {})[0].proven
 
 
-NVIDIA_SMI = """#!/bin/sh
-case "$*" in
-*mig.mode*) {mig} ;;
-*query-gpu*) printf '0, H100, 81559, 81008, 00000000:0F:00.0, GPU-0\\n' ;;
-*) printf '417, python3\\n' ;;
-esac
-"""
+NVIDIA_SMI = cases(__file__, "nvidia_smi")
 
 
 @pytest.fixture

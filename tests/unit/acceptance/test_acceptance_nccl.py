@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.accept_runs import change, healthy, job
 from tests.unit.helpers.nccl_runs import packed
 from tests.unit.helpers.sites import GOOD, write
@@ -22,15 +23,7 @@ from rdmaprov.inventory import load_site
 from rdmaprov.nccl_log.events import Hint
 from rdmaprov.nccl_log.line import parse_message
 
-SOCKET = """\
-{host}:10:20 [0] NCCL INFO NET/IB : No device found.
-{host}:10:20 [0] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.1<0>
-{host}:10:20 [0] NCCL INFO Using network Socket
-{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init COMPLETE
-{host}:10:20 [0] NCCL INFO Channel 00/0 : {other}[0] -> {rank}[0] [receive] via NET/Socket/0
-{host}:10:20 [0] NCCL INFO Channel 00/0 : {rank}[0] -> {other}[0] [send] via NET/Socket/0
-{host}:10:20 [0] NCCL INFO Connected all rings
-"""  # noqa: E501 - as NCCL writes it
+SOCKET = cases(__file__, "socket")
 TOP = 8 << 30
 
 
@@ -96,17 +89,8 @@ def test_sockets_are_refused_by_nccls_own_logs(site, tmp_path):
     assert any(f.proven and "socket" in f.what.lower() for f in found), found
 
 
-INIT = """\
-{host}:10:20 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>
-{host}:10:20 [0] NCCL INFO Using network IB
-{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init START
-"""  # noqa: E501 - as NCCL writes it
-_REST = """\
-{host}:10:20 [0] NCCL INFO Channel 00/0 : {other}[0] -> {rank}[0] [receive] via NET/IB/0/GDRDMA
-{host}:10:20 [0] NCCL INFO Channel 01/0 : {rank}[0] -> {other}[0] [send] via NET/IB/1/GDRDMA
-{host}:10:20 [0] NCCL INFO Connected all rings
-{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init COMPLETE
-"""  # noqa: E501 - as NCCL writes it
+INIT = cases(__file__, "init")
+_REST = cases(__file__, "rest")
 CHANNELS = INIT + _REST
 
 
@@ -171,26 +155,8 @@ LOADED = {
     "2.28": "TUNER/Plugin: Using Example (v5)",
     "2.30": "Successfully loaded external tuner plugin /opt/x/libnccl-tuner-example.so",
 }
-FAILED = {
-    "2.19": "Tuner: no plugin found 'example', using default tuner instead.",
-    "2.20": "Tuner: plugin load 'x' returned error (0 : cannot open), using default tuner instead.",
-    "2.21": "TUNER/Plugin: Plugin load returned 2 : example: cannot open : when loading example",
-    "2.23": "TUNER/Plugin: Could not find: example libnccl-tuner-example.so. Using internal tuner "
-    "plugin.",
-    "2.24": "TUNER/Plugin: Failed to find ncclTunerPlugin_v2 symbol, using internal tuner instead.",
-    "2.25": "TUNER/Plugin: Using internal tuner plugin.",
-    "2.28": "TUNER/Plugin: Could not find: example libnccl-tuner-example.so",
-    "2.29": "TUNER/Plugin: /x.so: undefined symbol: cudaGetDevice",
-    "2.30": "External tuner plugin /x.so is unsupported",
-}
-SILENT = (
-    "NCCL_TUNER_PLUGIN set by environment to example",
-    "TUNER/Plugin: NCCL_TUNER_PLUGIN set to example",
-    "TUNER/Plugin: Plugin name set by env to libnccl-tuner-example.so",
-    "TUNER/Plugin: Failed to find ncclTunerPlugin_v4 symbol.",
-    "TUNER/Plugin: Closing tuner: 'Example'",
-    "GIN/Plugin: Could not find: libnccl-gin.so",
-)
+FAILED = cases(__file__, "failed")
+SILENT = cases(__file__, "silent")
 
 
 @pytest.mark.parametrize(

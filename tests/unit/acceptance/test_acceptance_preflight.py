@@ -1,7 +1,5 @@
 """What is missing on nodes is named before anything runs on them."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.roles.torch_wheels import wheel
+from tests.tables import cases
 from tests.unit.helpers.preflight_facts import facts, four_nodes, tries
 
 from rdmaprov.acceptance.ask import shapes
@@ -54,24 +53,7 @@ def test_ipoib_that_is_not_used_may_be_down_or_absent(nodes, known, seen):
     assert len(found(nodes, known, "nccl")) == sum(len(node.rails) for node in nodes)
 
 
-WRONG = [
-    (("torch",), {"error": "No such file or directory"}, "no torch in", None),
-    (("torch",), {"error": ""}, "no torch in", None),
-    (("torch",), {"error": "\n"}, "no torch in", None),
-    (("torch", "torch"), "2.12.0", "torch 2.12.0, expected 2.13.0 as on 3 of 4 nodes", None),
-    (("torch", "nccl"), "2.29.1", "nccl 2.29.1, expected 2.30.7 as on 3 of 4 nodes", None),
-    (("time",), 1004.5, "its clock is 3.5 s off", None),
-    (("rails", 1, "there"), False, "ens2 does not exist", 1),
-    (("rails", 1, "carrier"), False, "ens2 is down", 1),
-    (("rails", 0, "state"), "DOWN", "mlx5_0 is DOWN, expected ACTIVE", 0),
-    (("rails", 0, "rdma"), "", "ens1 has no RDMA device", 0),
-    (("rails", 0, "addresses"), ["198.18.1.9"], "has the address 198.18.1.9, expected", 0),
-    (("gpus", "gpus"), [], "0 GPUs, expected at least 1", None),
-    (("gpus", "processes"), ["417, python3"], "in use by process 417, python3", None),
-    (("gpus", "gpus", 0, "free_mib"), "40000", "40000 of 80000 MiB are free", None),
-    (("gpus", "gpus", 0, "mig"), True, "GPU 0 is split", None),
-    (("gpus", "lost"), ["GPU0000:08:00.0: Unknown Error"], "a GPU is lost (nvidia-smi: GPU", None),
-]
+WRONG = cases(__file__, "wrong")
 
 
 @pytest.mark.parametrize(("path", "value", "says", "rail"), WRONG, ids=[w[2] for w in WRONG])
@@ -94,11 +76,7 @@ def with_cuda(known, names, **said):
 
 @pytest.mark.parametrize(
     "said",
-    [
-        {"torch": {"libcuda": "12.8"}, "nvidia": "570.124.06"},
-        {"nvidia": "570.124.06"},
-        {"torch": {"libcuda": "12.8"}},
-    ],
+    cases(__file__, "driver_that_is_older_than_torch_s_cuda_is_named"),
     ids=["both", "driver", "libcuda"],
 )
 def test_driver_that_is_older_than_torch_s_cuda_is_named(nodes, known, said):
@@ -135,16 +113,7 @@ def test_nccl_that_the_site_does_not_state_is_one_finding(nodes, known, stated):
     assert not any(each.kind == "nccl.version" for each in found(stating(nodes[2:3], "2"), known))
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"torch": {"libcuda": "13.0"}, "nvidia": "580.95.05"},
-        {"torch": {"libcuda": "13.2"}, "nvidia": "570.124.06"},  # cuda-compat beside it
-        {"torch": {"cuda": "12.8", "libcuda": "13.0"}, "nvidia": "580.95.05"},
-        {"torch": {"cuda": "99.0", "libcuda": "13.0"}, "nvidia": "580.95.05"},
-        {},  # nothing says it: ranks will
-    ],
-)
+@pytest.mark.parametrize("said", cases(__file__, "driver_that_runs_torch_is_no_finding"))
 def test_driver_that_runs_torch_is_no_finding(nodes, known, said):
     assert found(nodes, with_cuda(known, known, **said)) == []
 

@@ -15,6 +15,7 @@ from hypothesis.strategies import (
     sampled_from,
     text,
 )
+from tests.tables import cases
 from tests.unit.helpers import accept_runs
 
 from rdmaprov.acceptance.agent.tasks import MOST_CHARACTERS, flight_record
@@ -66,26 +67,9 @@ def test_what_a_library_prints_is_passed_over(line):
 @pytest.mark.parametrize(
     "change",
     [
-        {"rank": 0},  # another node's
-        {"rank": -1},
-        {"rank": 2.0},
-        {"rank": True},
-        {"event": "accepted"},
-        {"event": ["row"]},
-        {"plane": None},
-        {"plane": "x" * 5000},
-        {"plane": "\ud800"},
-        {"bytes": -8},
-        {"bytes": 1 << 80},
-        {"bytes": "8"},
-        {"in_place": 1},
-        {"count": True},
-        {"median_us": float("nan")},
-        {"p99_us": float("inf")},
-        {"min_us": -1},
-        {"min_us": 0},
-        {"median_us": 0.0},
-        {"more": 1},
+        *cases(__file__, "event_that_no_rank_reports_is_odd"),
+        *({"plane": text} for text in ("x" * 5000, "\ud800")),
+        *({"median_us": float("nan")}, {"p99_us": float("inf")}),
     ],
     ids=str,
 )

@@ -1,7 +1,5 @@
 """The gate's parts that ask nothing of the world: sizes, plans, state, findings, results."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

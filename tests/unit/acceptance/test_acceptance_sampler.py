@@ -25,7 +25,6 @@ BYTES = Path("/sys/class/net/lo/statistics/tx_bytes")
 
 
 def loaded() -> ModuleType:
-    """Return the program without its start."""
     module = ModuleType("sampler")
     source = PROGRAM.read_text(encoding="utf-8")
     assert source.endswith("\nmain()\n")
@@ -103,7 +102,6 @@ def _open_files(pid: int) -> set[str]:
 
 
 def _reads(pid: int) -> int:
-    """Return how often a process has read something."""
     lines = Path(f"/proc/{pid}/io").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("syscr:")).split()[1])
 
@@ -118,7 +116,6 @@ def test_sampler_ends_with_a_signal_and_writes_what_it_has(start, tmp_path):
 
 
 def _catches(pid: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal."""
     status = Path(f"/proc/{pid}/status").read_text()
     mask = next(line for line in status.splitlines() if line.startswith("SigCgt"))
     return bool(int(mask.split()[1], 16) >> (number - 1) & 1)

@@ -64,18 +64,16 @@ def test_rail_that_stops_while_its_neighbours_go_on_is_named_with_the_time():
     assert "3.0 s after the start, for 1.0 s" in found[0].what
 
 
-def test_rail_that_is_tested_alone_stops_nothing():
+def test_rail_that_is_tested_alone_or_always_carries_too_little_is_no_finding():
     assert over_time.findings(fleet(together=False, n3=with_rail(2, without(SWEEP, 3, 4)))) == []
+    # It is left to the sums.
+    assert over_time.findings(fleet(n1=with_rail(0, without(SWEEP, 0, 99, 0.4)))) == []
 
 
 def test_rail_that_carries_too_little_for_a_while_is_named():
     found = over_time.findings(fleet(n1=with_rail(0, without(SWEEP, 2, 4.5, 0.4))))
     assert [(each.node, each.rail) for each in found] == [("n1", 0)]
     assert found[0].what.startswith("it sent 40% of what")
-
-
-def test_rail_that_always_carries_too_little_is_left_to_the_sums():
-    assert over_time.findings(fleet(n1=with_rail(0, without(SWEEP, 0, 99, 0.4)))) == []
 
 
 def test_lost_link_is_named_even_if_it_is_shorter_than_a_tick():

@@ -169,7 +169,6 @@ def test_limits_grow_with_the_world_and_leave_nccl_its_say():
 
 
 def fleet_job(nodes, per_node=8):
-    """Return the job of all nodes of such a fleet, over nccl."""
     bare = job(
         nodes,
         per_node=per_node,

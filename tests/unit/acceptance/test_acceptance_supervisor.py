@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.accept_runs import job
 from tests.unit.helpers.local_node import local_probe
 from tests.unit.helpers.supervised import (
@@ -201,11 +202,7 @@ def test_a_systemd_that_is_too_old_or_would_leave_slurms_step_is_not_asked(
         assert list((tmp_path / "systemd" / "units").iterdir()) == []
 
 
-EVENTS = r"""#!/bin/sh
-rank=$(sed -n 's/.*"first": \([0-9]*\).*/\1/p' "$2")
-echo "noise of a library"
-echo '{"rank": '$rank', "event": "phase", "phase": "sweep"}'
-"""
+EVENTS = cases(__file__, "events")
 
 
 def runs(nodes, tmp_path, *endings, **more):

@@ -9,6 +9,7 @@ from tests.madeup.accept import accept
 from tests.madeup.gpus import GPU_FAULTS
 from tests.madeup.shape import usual_shape
 from tests.madeup.trials import judge
+from tests.tables import cases
 from tests.unit.helpers.live_ranks import made_site
 
 from rdmaprov.acceptance.agent.gpu import _rise
@@ -74,14 +75,7 @@ def test_a_real_gpu_that_another_process_uses_is_not_judged(tmp_path):
     assert {(e.kind, e.node, e.proven) for e in report.findings} == {("gpu.disturbed", "n2", False)}
 
 
-@pytest.mark.parametrize(
-    ("changed", "kind"),
-    [
-        ({"memory_gb_s": 3200.0}, "gpu.slow-memory"),
-        ({"to_gpu_gb_s": 27.0, "link": [8.0, 16.0, 32.0, 32.0]}, "gpu.slow-link"),
-        ({"fp8_tflops": 900.0}, "device.slow"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "kind"), cases(__file__, "a_slow_part_is_named"))
 def test_a_slow_part_is_named(tmp_path, changed, kind):
     report = report_of(tmp_path, [event(**changed), *[event()] * 5])
     assert {(each.kind, each.node) for each in report.findings} == {(kind, "n1")}
@@ -177,17 +171,7 @@ def test_what_a_rank_says_is_checked():
 
 
 @pytest.mark.parametrize(
-    ("name", "tflops", "gb_s"),
-    [
-        ("NVIDIA H100 80GB HBM3", 989, 3352),
-        ("NVIDIA H200", 989, 4800),
-        ("NVIDIA H100 PCIe", 756, 2039),
-        ("NVIDIA A100-SXM4-40GB", 312, 1555),
-        ("NVIDIA A100 80GB PCIe", 312, 1935),
-        ("NVIDIA GB200", 2500, 8000),
-        ("NVIDIA B200", 2250, 8000),
-        ("NVIDIA L40S", 362, 864),
-    ],
+    ("name", "tflops", "gb_s"), cases(__file__, "models_are_known_by_what_the_driver_calls_them")
 )
 def test_models_are_known_by_what_the_driver_calls_them(name, tflops, gb_s):
     assert peaks(name) == (tflops, gb_s)

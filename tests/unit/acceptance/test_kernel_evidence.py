@@ -1,7 +1,5 @@
 """What kernels log during an acceptance: the node's own program reads a log that a shim prints."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

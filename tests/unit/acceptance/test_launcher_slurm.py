@@ -113,7 +113,6 @@ def test_an_allocation_that_ends_is_no_fault_of_its_nodes(nodes, slurm):
 
 
 def refused(*options, names=NAMES):
-    """Return why Slurm gives no allocation, in one line."""
     with (
         pytest.raises(UnreachableError) as caught,
         allocate(names, 0, None, ("--immediate=2", *options)),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.live_ranks import made_site
 
@@ -82,11 +83,7 @@ def test_an_allocation_asks_for_gpus_and_time_and_has_the_sites_options_last():
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["env", "NODE={node}", "ADDRESS={address}", "/bin/sh", "-c"],
-        ["env", "NODE={node}", "ADDRESS={address}", "/bin/sh", "-c", "{command}"],
-        ["env", "NODE={node}", "ADDRESS={address}", "/bin/sh", "-c", "exec sh -c {quoted}"],
-    ],
+    cases(__file__, "a_sites_command_gets_the_text_whole"),
     ids=["appended", "as-it-is", "quoted"],
 )
 def test_a_sites_command_gets_the_text_whole(words):

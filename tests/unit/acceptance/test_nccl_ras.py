@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.accept_runs import say
 from tests.unit.helpers.nccl_runs import GPUS, failed_run
 
@@ -57,15 +58,7 @@ def of_h100(name):
     return (H100 / f"ras-{name}.txt").read_text()
 
 
-@pytest.mark.parametrize(
-    ("name", "pids"),
-    [
-        ("healthy", []),
-        ("stopped", [1537]),
-        ("event-rank-2", [1810]),
-        ("event-rank-0", [1809, 1810]),
-    ],
-)
+@pytest.mark.parametrize(("name", "pids"), cases(__file__, "real_report_has_its_processes"))
 def test_real_report_has_its_processes(name, pids):
     report = parse_report(of_h100(name))
     assert report.unresponsive == tuple(RasProcess("127.0.0.1", pid, 0) for pid in pids)

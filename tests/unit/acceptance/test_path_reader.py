@@ -26,7 +26,6 @@ FIRST, SECOND = (f"0000:0000:0000:0000:0000:ffff:0a00:000{n}" for n in (1, 2))
 
 @pytest.fixture
 def tree(monkeypatch, tmp_path):
-    """Return a tree that the reader takes for /sys."""
     return verbs_tree.use(monkeypatch, tmp_path / "sys")
 
 

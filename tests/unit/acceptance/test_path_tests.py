@@ -39,7 +39,6 @@ def survey(**changes) -> NodeSurvey:
 
 @pytest.fixture
 def log(monkeypatch, tmp_path):
-    """Return the file to which stand-ins write their words."""
     programs = tmp_path / "bin"
     written = perftest_standin.install(programs)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.tables import cases
 from tests.unit.apply.test_apply_results import EVENTS, events
 from tests.unit.helpers.local_node import here
 from tests.unit.helpers.sites import GOOD, write
@@ -224,18 +225,7 @@ def test_text_of_a_relay_has_nothing_that_a_terminal_obeys():
         known_event({**EVENT, "event_data": {"host": "n9"}}, NODES)
 
 
-SITE = """\
----
-nodes:
-  hosts: {n1: {unit: 1}, n2: {unit: 2}, n3: {unit: 3, fabric_relay: ""}}
-  vars:
-    fabric_relay: r1
-    ansible_ssh_common_args: -J r1 -o KexAlgorithms=x
-    ansible_user: "{{ lookup('ansible.builtin.env', 'ODD_USER') }}"
-    nccl_environment: {NCCL_DEBUG: "{{ '{{' }} 1 }}"}
-    unused: "{{ lookup('ansible.builtin.file', '/none') }}"
-away: {hosts: {r1: {fabric_node: false}}, vars: {fabric_relay: ""}}
-"""
+SITE = cases(__file__, "site")
 
 
 def test_site_is_resolved_here_and_each_relay_gets_its_nodes_alone(tmp_path, monkeypatch):

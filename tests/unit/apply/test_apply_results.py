@@ -240,7 +240,6 @@ def test_failure_is_named_with_task_and_reason():
 
 
 def reason(result, task="t", **more):
-    """Return why a node failed, as a result of its task says it."""
     data = {"host": "n", "task": task, "res": result, **more}
     event = parse_event({"event": "runner_on_failed", "event_data": data})
     assert event is not None

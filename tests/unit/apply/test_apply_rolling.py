@@ -1,7 +1,5 @@
 """A fleet that is changed in batches through its scheduler, while jobs run on it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -129,7 +127,6 @@ class Cluster(Time):
         self.working = {}
 
     def roll(self, most=4, most_failed=0, groups=None):
-        """Return a roll that has ended."""
         queue = list(groups or [MaintenanceUnit((name,)) for name in NAMES])
         own: Any = self
         roll = Roll(queue, most, most_failed, self.member, own)

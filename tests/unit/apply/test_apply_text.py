@@ -7,6 +7,7 @@ import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import cases
 
 from rdmaprov.apply import limits
 from rdmaprov.apply.changes import change_lines
@@ -109,12 +110,7 @@ def test_label_counts_all_and_names_some():
 
 
 @pytest.mark.parametrize(
-    ("states", "text"),
-    [
-        ({"a": "ok", "b": "bad", "c": "ok"}, "3 nodes: 2 passed, 1 failed (b)"),
-        ({"a": "bad", "b": "bad"}, "2 nodes: 2 failed"),
-        ({"a": "ok"}, "1 node: 1 passed"),
-    ],
+    ("states", "text"), cases(__file__, "states_are_counted_and_bad_nodes_named")
 )
 def test_states_are_counted_and_bad_nodes_named(states, text):
     assert groups.count_states(states, {"ok": "passed", "bad": "failed"}, ["bad"]) == text
@@ -128,17 +124,7 @@ def test_quantity_is_singular_or_plural(number, text):
 
 
 @pytest.mark.parametrize(
-    ("secret", "text", "masked"),
-    [
-        ("hunter22", "said hunter22!", f"said {MASK}!"),
-        ('quo"te\\d', 'in JSON "quo\\"te\\\\d"', f'in JSON "{MASK}"'),
-        ("schlüssel", "as schl\\u00fcssel", f"as {MASK}"),
-        ("hunter22", "aHVudGVyMjI=", MASK),
-        ("-----BEGIN-----\nabcdefghij\n--", "a line: abcdefghij", f"a line: {MASK}"),
-        ("one\ntwo", "one\\ntwo", MASK),
-        ("7", "17 of 7 at x7", f"17 of {MASK} at x7"),
-        ("", "nothing", "nothing"),
-    ],
+    ("secret", "text", "masked"), cases(__file__, "secret_is_hidden_however_it_is_written")
 )
 def test_secret_is_hidden_however_it_is_written(secret, text, masked):
     assert Mask([secret]).text(text) == masked
@@ -150,12 +136,7 @@ def test_longer_secret_goes_first_and_data_is_masked_within():
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("then run rdmaprov apply SITE --limit n1", "then run rdmaprov apply 'my site' --limit n1"),
-        ("see runs/RUN/logs/*.log", "see runs/1-accept/logs/*.log"),
-        ("rdmaprov validate SITES; SITE", "rdmaprov validate SITES; SITE"),
-    ],
+    ("text", "shown"), cases(__file__, "command_for_the_user_has_the_paths_of_site_and_run")
 )
 def test_command_for_the_user_has_the_paths_of_site_and_run(text, shown):
     mask = Mask([], Path("my site"))
@@ -173,15 +154,7 @@ def test_wrong_serial_is_refused(text):
 
 @pytest.mark.parametrize(
     ("most", "serial", "hosts", "stops", "goes_on"),
-    [
-        ("0", None, 64, 1, 0),
-        ("3", None, 64, 4, 3),
-        ("2", "10", 64, 3, 2),
-        ("1", "3", 1000, 2, 1),
-        ("1", "10%", 64, 2, 1),  # batches of 6
-        ("5", "8", 3, 6, 3),  # a batch of 3 never has more
-        ("25%", "8", 64, 3, 2),
-    ],
+    cases(__file__, "failures_that_stop_are_as_many_as_was_said"),
 )
 def test_failures_that_stop_are_as_many_as_was_said(most, serial, hosts, stops, goes_on):
     batch = limits.parse_share("--serial", serial, 1) if serial else None

@@ -1,10 +1,9 @@
 """Verdicts of the floor, inside a node too, ceilings, and a site's own floor."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.floors import H100, causes, verdict
 
 from rdmaprov.bandwidth import ceiling, gpus
@@ -113,28 +112,15 @@ def test_a_signature_is_found_by_its_share(fabric, measured, id_):
 @pytest.mark.parametrize(("measured", "id_"), [(46, "one-rail"), (3000, "gigabits")])
 def test_the_sharpest_signature_comes_first(measured, id_):
     assert causes(H100, measured)[0] == id_
-
-
-def test_one_rail_of_one_is_no_cause():
-    assert "one-rail" not in causes(Fabric(16, 8, 1, 400), 30)
+    assert "one-rail" not in causes(Fabric(16, 8, 1, 400), 30)  # it has but one
 
 
 @pytest.mark.parametrize(
     ("numbers", "says"),
     [
-        ({"nodes": 0}, "--nodes must be from 1 to 100000, not 0"),
-        ({"nodes": 1}, "one node uses no rail"),
-        ({"nodes": 1, "gpus_per_node": 1}, "one GPU alone"),
-        ({"intra_node_gb_s": 0}, "--intra-node 0 is not"),
+        *cases(__file__, "numbers_that_no_fabric_has_are_refused"),
         ({"intra_node_gb_s": float("nan")}, "--intra-node nan is not"),
-        ({"nodes": -4}, "--nodes must be .*, not -4"),
-        ({"rails": 0}, "--rails must be .*, not 0"),
-        ({"gpus_per_node": -1}, "--gpus-per-node must be .*, not -1"),
-        ({"link_gbps": 400_000}, "--link-gbps must be .*, not 400000"),
         ({"link_gbps": float("nan")}, "--link-gbps must be .*, not nan"),
-        ({"oversubscription": 0.5}, "--oversubscription must be .*, not 0.5"),
-        ({"nvlink_nodes": 16}, "they share NVLink"),
-        ({"nvlink_nodes": 8, "collective": "alltoall"}, "alltoall by NVLink has no floor"),
     ],
 )
 def test_numbers_that_no_fabric_has_are_refused(numbers, says):
@@ -156,23 +142,17 @@ def test_a_measurement_that_is_none_is_refused(measured):
         judge(H100, derive(H100), measured)
 
 
-def test_a_site_may_raise_the_floor():
+def test_a_site_may_raise_the_floor_and_lower_it_with_a_reason():
     assert verdict(H100, 350, site_floor_gb_s=360) == FloorVerdict.SLOW
-
-
-def test_without_a_reason_a_floor_is_not_lowered():
     assert derive(H100, site_floor_gb_s=250).floor_gb_s == derive(H100).floor_gb_s
+    with pytest.raises(FabricError, match="must be from 0 to the ceiling"):
+        derive(H100, site_floor_gb_s=3200)
 
 
 def test_the_reason_of_a_lowered_floor_is_told_each_time():
     lowered = derive(H100, site_floor_gb_s=250, reason="old optics on leaf 3")
     assert "old optics on leaf 3" in judge(H100, lowered, 287).sentence
     assert judge(H100, lowered, 287).verdict == FloorVerdict.HEALTHY
-
-
-def test_a_floor_above_the_ceiling_is_refused():
-    with pytest.raises(FabricError, match="must be from 0 to the ceiling"):
-        derive(H100, site_floor_gb_s=3200)
 
 
 def edges_of_the_busiest(count):
@@ -198,25 +178,22 @@ def test_tree_links_are_those_of_the_trees_themselves(count):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "most"), [(2, 400 * 15 / 8), (3, 400 * 4 / 3 * 23 / 24), (4, 400 * 31 / 32)]
+    ("fabric", "algorithm", "most"),
+    [
+        (Fabric(2, 8, 8, 400), "tree", pytest.approx(400 * 15 / 8)),
+        (Fabric(3, 8, 8, 400), "tree", pytest.approx(400 * 4 / 3 * 23 / 24)),
+        (Fabric(4, 8, 8, 400), "tree", pytest.approx(400 * 31 / 32)),
+        (H100, "ring", pytest.approx(400)),
+        (Fabric(1024, 8, 8, 400), "sharp", pytest.approx(800, rel=1e-3)),
+    ],
+    ids=["tree of 2 beats a ring", "of 3 too", "of 4 not", "sum of the rails", "SHARP, twice"],
 )
-def test_a_tree_beats_a_ring_on_two_and_three_nodes_only(nodes, most):
-    assert ceiling.max_gb_s(Fabric(nodes, 8, 8, 400), "tree") == pytest.approx(most)
+def test_an_algorithm_reaches_what_its_links_carry(fabric, algorithm, most):
+    assert ceiling.max_gb_s(fabric, algorithm) == most
 
 
-def test_a_ring_reaches_the_sum_of_the_rails():
-    assert ceiling.max_gb_s(H100, "ring") == pytest.approx(400)
-
-
-def test_sharp_nearly_doubles_a_ring_at_any_size():
-    assert ceiling.max_gb_s(Fabric(1024, 8, 8, 400), "sharp") == pytest.approx(800, rel=1e-3)
-
-
-def test_one_gpu_cannot_fill_four_rails():
+def test_one_gpu_cannot_fill_four_rails_and_a_slot_limits_the_rail_in_it():
     assert ceiling.ring_gb_s(Fabric(2, 1, 4, 400)) == pytest.approx(57.6, abs=0.1)
-
-
-def test_a_slot_limits_the_rail_in_it():
     at_gen4 = ceiling.ring_gb_s(Fabric(2, 8, 8, 400, pcie=parse_slot("4x16")))
     assert at_gen4 == pytest.approx(8 * 28.8, abs=0.5)
 
@@ -230,15 +207,7 @@ def test_oversubscription_lowers_the_floor_and_not_what_is_possible():
 
 @pytest.mark.parametrize(
     ("name", "slot", "least", "most"),
-    [
-        ("NVIDIA H100 80GB HBM3", "5x16", 370, 480),
-        ("NVIDIA H800", "5x16", 160, 215),
-        ("NVIDIA A100-SXM4-80GB", "4x16", 208, 300),
-        ("NVIDIA GB200", "5x16", 840, 900),
-        ("NVIDIA GeForce RTX 5090", "5x16", 20, 28),
-        ("NVIDIA H100 PCIe", "5x16", 20, 50),
-        ("NVIDIA A100-PCIE-40GB", "4x16", 10, 20),
-    ],
+    cases(__file__, "a_gpu_s_name_limits_what_a_node_reaches_alone"),
 )
 def test_a_gpu_s_name_limits_what_a_node_reaches_alone(name, slot, least, most):
     found = gpus.intra_node([name], parse_slot(slot))
@@ -246,13 +215,10 @@ def test_a_gpu_s_name_limits_what_a_node_reaches_alone(name, slot, least, most):
     assert least <= found.gb_s <= most
 
 
-def test_an_unknown_gpu_limits_nothing():
-    assert gpus.intra_node(["Something 9000"], parse_slot("5x16")) is None
-
-
-def test_the_weakest_gpu_counts():
+def test_the_weakest_gpu_counts_and_an_unknown_one_limits_nothing():
     names = ["NVIDIA H100 80GB HBM3", "NVIDIA H800"]
     assert gpus.intra_node(names, parse_slot("5x16")) == gpus.IntraNode(215, "nvls")
+    assert gpus.intra_node(["Something 9000"], parse_slot("5x16")) is None
 
 
 @pytest.mark.parametrize(
@@ -273,25 +239,12 @@ def test_one_gpu_in_a_node_is_not_limited_by_others_in_it():
 
 
 @pytest.mark.parametrize(
-    ("measured", "ids"),
-    [
-        (50, ["rails-instead", "pcie-instead", "nvlink-part"]),
-        (90, ["rails-instead", "pcie-instead", "nvlink-part"]),
-        (500, ["nvlink-part"]),
-    ],
+    ("measured", "ids"), cases(__file__, "two_trays_of_a_rack_that_fall_back_are_told_so")
 )
 def test_two_trays_of_a_rack_that_fall_back_are_told_so(measured, ids):
-    trays = Fabric(
-        2,
-        4,
-        4,
-        400,
-        nvlink_nodes=18,
-        intra_node_gb_s=846,
-        intra_node_by="nvls",
-        gpu_pcie=parse_slot("6x16"),
-    )
-    assert [cause.id for cause in judge(trays, derive(trays), measured).likely_causes] == ids
+    inside = {"intra_node_gb_s": 846, "intra_node_by": "nvls"}
+    trays = Fabric(2, 4, 4, 400, nvlink_nodes=18, gpu_pcie=parse_slot("6x16"), **inside)  # type: ignore[arg-type]
+    assert causes(trays, measured) == ids
 
 
 def test_one_rack_is_judged_by_nvlink_and_no_rail_explains_it():
@@ -302,19 +255,16 @@ def test_one_rack_is_judged_by_nvlink_and_no_rail_explains_it():
     assert [cause.id for cause in slow.likely_causes] == ["nvlink-part"]
 
 
-def test_the_second_plane_of_a_rack_is_that_of_its_rails():
-    """With NCCL_MNNVL_ENABLE=0 the same nodes use their own rails."""
-    rails = Fabric(18, 4, 4, 400, nvlink_nodes=1, intra_node_gb_s=690)
-    assert derive(rails).ceiling_gb_s == 200
-    assert verdict(rails, 170) == FloorVerdict.HEALTHY
-    assert verdict(rails, 90) == FloorVerdict.SLOW
-
-
-def test_two_racks_use_the_rails_of_all_their_nodes():
-    racks = Fabric(36, 4, 4, 400, nvlink_nodes=18, intra_node_gb_s=846)
-    assert derive(racks).ceiling_gb_s == 846
-    assert verdict(racks, 820) == FloorVerdict.HEALTHY
-    assert verdict(racks, 300) == FloorVerdict.SLOW
+@pytest.mark.parametrize(
+    ("nodes", "nvlink_nodes", "inside", "ceiling_gb_s", "healthy", "slow"),
+    [(18, 1, 690, 200, 170, 90), (36, 18, 846, 846, 820, 300)],
+    ids=["one rack with NCCL_MNNVL_ENABLE=0 uses its own rails", "two use those of all nodes"],
+)
+def test_racks_use_rails(nodes, nvlink_nodes, inside, ceiling_gb_s, healthy, slow):
+    racks = Fabric(nodes, 4, 4, 400, nvlink_nodes=nvlink_nodes, intra_node_gb_s=inside)
+    assert derive(racks).ceiling_gb_s == ceiling_gb_s
+    assert verdict(racks, healthy) == FloorVerdict.HEALTHY
+    assert verdict(racks, slow) == FloorVerdict.SLOW
 
 
 def test_a_rack_whose_nvlink_is_not_known_has_no_floor():

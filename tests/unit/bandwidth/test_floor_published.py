@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tests import published
+from tests.tables import cases
 from tests.unit.helpers.floors import DOCS, H100, verdict
 
 from rdmaprov.bandwidth import efficiency
@@ -43,17 +44,7 @@ def test_each_slow_one_has_causes_whose_ranges_hold_it():
 
 
 @pytest.mark.parametrize(
-    ("cause", "id_"),
-    [
-        ("no GPUDirect RDMA on one node", "no-gdr"),
-        ("no GPUDirect RDMA", "no-gdr"),
-        ("ACS", "half-path"),
-        ("one rail carries all", "one-rail"),
-        ("TCP on the management network", "socket"),
-        ("MTU 1500", "mtu-1500"),
-        ("one of two devices of a port carries all", "half-rate"),
-        ("InfiniBand in place of NVLink", "rails-instead"),
-    ],
+    ("cause", "id_"), cases(__file__, "the_known_cause_of_a_published_slow_one_is_among_the_likely")
 )
 def test_the_known_cause_of_a_published_slow_one_is_among_the_likely(cause, id_):
     [item] = [item for item in MEASUREMENTS if item.row.get("cause") == cause]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.discovered import FACTS, RAIL
 from tests.validate.switches import announced
@@ -51,38 +52,41 @@ def test_storage_nics_away_from_the_gpus_are_no_rails():
     assert out["mlx5_1"] == "it shares no PCIe switch with a GPU"
 
 
-def test_nics_without_any_switch_are_all_rails():
-    devices = [device(f"mlx5_{n}", f"0000:{n}0:00.0", [f"0000:{n}0:01.0"]) for n in (2, 1)]
-    assert chosen(devices, [gpu("0000:e0:01.0", "0000:e1:00.0")]) == (["mlx5_1", "mlx5_2"], {})
-
-
-def test_rails_are_in_the_order_of_pci_addresses():
-    devices = [
-        device("mlx5_10", "0000:1a:00.0"),
-        device("mlx5_2", "0000:18:00.1"),
-        device("mlx5_1", "10000:01:00.0"),
-        device("mlx5_0", "0000:18:00.0"),
-    ]
-    assert chosen(devices)[0] == ["mlx5_0", "mlx5_2", "mlx5_10", "mlx5_1"]
-
-
-def test_devices_without_pci_are_in_natural_order():
-    assert chosen([device(name, "") for name in ("rxe10", "rxe2")])[0] == ["rxe2", "rxe10"]
+@pytest.mark.parametrize(
+    ("devices", "rails"),
+    [
+        (
+            [device(f"mlx5_{n}", f"0000:{n}0:00.0", [f"0000:{n}0:01.0"]) for n in (2, 1)],
+            ["mlx5_1", "mlx5_2"],
+        ),
+        ([device(name, "") for name in ("rxe10", "rxe2")], ["rxe2", "rxe10"]),
+        (
+            [device("mlx5_0", "0000:10:00.0"), device("mlx5_1", "0000:11:00.0", state="")],
+            ["mlx5_0", "mlx5_1"],
+        ),
+        (
+            [device(f"mlx5_{n}", f"0000:1{n}:00.0", state="1: DOWN", gbps=0) for n in (0, 1)],
+            ["mlx5_0", "mlx5_1"],
+        ),
+        (
+            [
+                device("mlx5_10", "0000:1a:00.0"),
+                device("mlx5_2", "0000:18:00.1"),
+                device("mlx5_1", "10000:01:00.0"),
+                device("mlx5_0", "0000:18:00.0"),
+            ],
+            ["mlx5_0", "mlx5_2", "mlx5_10", "mlx5_1"],
+        ),
+    ],
+    ids=["no switch", "no PCI", "unknown state", "no link", "order of PCI addresses"],
+)
+def test_devices_that_are_all_rails_are_in_order(devices, rails):
+    for gpus in ([], [gpu("0000:e0:01.0", "0000:e1:00.0")]):
+        assert chosen(devices, gpus) == (rails, {})
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"default_route": True}, "the default route uses n-mlx5_9"),
-        ({"manages_nvswitch": True}, "it manages NVSwitches (SW_MNG in its VPD)"),
-        ({"is_virtual": True}, "it is a virtual function of another device here"),
-        ({"state": "1: DOWN", "model": "15b3:101d"}, "its port is not active (1: DOWN)"),
-        ({"gbps": 25.0}, "it is Ethernet of 25 Gb/s, most others are Ethernet of 400 Gb/s"),
-        (
-            {"link_layer": "InfiniBand"},
-            "it is InfiniBand of 400 Gb/s, most others are Ethernet of 400 Gb/s",
-        ),
-    ],
+    ("changed", "why"), cases(__file__, "device_that_is_no_rail_is_named_with_the_reason")
 )
 def test_device_that_is_no_rail_is_named_with_the_reason(changed: dict[str, Any], why: str):
     others = [device("mlx5_0", "0000:18:00.0"), device("mlx5_1", "0000:19:00.0")]
@@ -123,16 +127,6 @@ def test_only_card_without_a_link_away_from_all_gpus_is_no_rail():
     assert chosen([spare])[0] == ["mlx5_0"]
 
 
-def test_port_of_unknown_state_is_not_down():
-    devices = [device("mlx5_0", "0000:10:00.0"), device("mlx5_1", "0000:11:00.0", state="")]
-    assert chosen(devices)[0] == ["mlx5_0", "mlx5_1"]
-
-
-def test_ports_of_a_node_without_any_link_are_rails():
-    devices = [device(f"mlx5_{n}", f"0000:1{n}:00.0", state="1: DOWN", gbps=0) for n in (0, 1)]
-    assert chosen(devices) == (["mlx5_0", "mlx5_1"], {})
-
-
 @pytest.mark.parametrize("named", ["pci: '0000:01:00.0'", "rdma: mlx5_9", "netdev: n-mlx5_9"])
 def test_rail_of_the_site_stays_one(tmp_path, named):
     rails = f"fabric_rails:\n- {{{named}, address: 198.18.0.1/24}}\n"
@@ -143,21 +137,7 @@ def test_rail_of_the_site_stays_one(tmp_path, named):
     assert [each["device"] for each in choose_rails(facts, node)[0]] == ["mlx5_9", "mlx5_0"]
 
 
-@pytest.mark.parametrize(
-    ("states", "said"),
-    [
-        (("4: ACTIVE", "4: ACTIVE"), []),
-        (("4: ACTIVE", "1: DOWN"), ["mlx5_1 is a rail without a link: its port is 1: DOWN"]),
-        (
-            ("1: DOWN", "1: DOWN"),
-            [
-                "mlx5_0 is a rail without a link: its port is 1: DOWN",
-                "mlx5_1 is a rail without a link: its port is 1: DOWN",
-                "fabric_link_gbps is not written: no rail has a link of a known rate",
-            ],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("states", "said"), cases(__file__, "what_is_missing_on_a_rail_is_said"))
 def test_what_is_missing_on_a_rail_is_said(states, said):
     rails = [device("mlx5_2", "0000:30:00.0")] * (states[0] != states[1])
     rails += [
@@ -237,7 +217,6 @@ def program(directory: Path, name: str, script: str) -> None:
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    """Provide the directory in which the collector finds programs first."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     program(tmp_path, "lldpctl", "echo 'unable to connect to socket' >&2; exit 1")
     program(tmp_path, "lldptool", "exit 1")
@@ -257,15 +236,7 @@ def test_collector_asks_lldpad_of_each_port_where_lldpd_does_not_run(path):
     assert collector.lldp([BOND]) == {**NONE, "lldpad": b"ens1\n".hex()}
 
 
-@pytest.mark.parametrize(
-    ("script", "error"),
-    [
-        ("echo one >&2; printf 'no\\033[2Jt you\\377' >&2; exit 1", "lldpctl: no[2Jt you?"),
-        ("exit 1", "lldpctl: failed"),
-        ("head -c 300000 /dev/zero", "lldpctl: failed"),
-        ("exec sleep 60", "lldpctl: it does not end"),
-    ],
-)
+@pytest.mark.parametrize(("script", "error"), cases(__file__, "lldpctl_that_fails_is_told"))
 def test_lldpctl_that_fails_is_told(path, monkeypatch, script, error):
     monkeypatch.setattr(collector, "LLDP_S", 0.3)
     program(path, "lldpctl", script)

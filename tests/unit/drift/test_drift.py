@@ -15,6 +15,7 @@ from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 from plugins.module_utils import shipped
 from plugins.module_utils.qos import install
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.shell import execute
 
@@ -137,19 +138,7 @@ def test_defaults_of_roles_that_are_not_asked_for_do_not_count(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
-    [
-        ("{{ lookup('file', '/etc/hostname') }}", "only Ansible knows lookup"),
-        ("{{ ansible_memtotal_mb | default(1) }}", "only Ansible knows ansible_memtotal_mb"),
-        ("{{ ansible_facts.hostname | default('x') }}", "only Ansible knows ansible_facts"),
-        ("{{ hostvars['n2'].unit }}", "only Ansible knows hostvars"),
-        ("{{ play_hosts | length }}", "only Ansible knows play_hosts"),
-        ("{{ other }}", "only Ansible knows query"),
-        ("{{ nowhere }}", "its template fails: 'nowhere' is undefined"),
-        ("{{ {'vm.swappiness': 1} | nofilter }}", "its template fails"),
-        ("{{ {} | combine(ansible_local | default({})) }}", "only Ansible knows ansible_local"),
-        ("5", "limits: argument 'sysctl' is of type"),
-    ],
+    ("value", "why"), cases(__file__, "what_only_ansible_knows_proves_nothing")
 )
 def test_what_only_ansible_knows_proves_nothing(tmp_path, value, why):
     more = {

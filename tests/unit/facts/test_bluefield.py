@@ -48,7 +48,6 @@ def test_role_and_suite_read_the_same(mode: str):
 
 @pytest.fixture
 def node(tmp_path: Path) -> FakeMachine:
-    """Provide a host with a BlueField-3."""
     made = FakeMachine(tmp_path / "node")
     made.nic("ens1", ADDRESS, "mlx5_0")
     made.put(f"/sys/bus/pci/devices/{ADDRESS}/vendor", "0x15b3\n")

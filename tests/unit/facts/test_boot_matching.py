@@ -5,8 +5,6 @@ NetworkManager.conf(5) of 1.42, netplan's YAML reference of 0.106. The cases of 
 [Match] in a .link file were given to `udevadm test-builtin net_setup_link` of 252, too.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from contextlib import nullcontext
@@ -19,6 +17,7 @@ from plugins.module_utils.plan import NotYet, Plan, Refused
 from plugins.module_utils.rails import Rail
 from tests.roles.fake import FakeMachine
 from tests.roles.links_node import with_network_manager, with_networkd
+from tests.tables import cases
 from tests.validate.fake_node import FakeNode
 
 from rdmaprov.facts import link_files
@@ -78,40 +77,8 @@ def network(match: str, mtu: str = "9000") -> str:
 
 
 # systemd.network(5), section [Match]; what is no port's (Kind, a bond's MAC address) below.
-FOR_IT = (
-    "Name=ens1",
-    "Name=ens[12] eno1",
-    "Name=!eno* lo",
-    "Name=eno1\nName=ens1",
-    f"MACAddress={OTHER} {MAC}",
-    "MACAddress=0200.0000.0001",
-    "MACAddress=02-00-00-00-00-01 02:00:00:00:00:09",
-    "Driver=mlx5_core",
-    "Driver=mlx4* mlx5*",
-    "Path=pci-0000:18:00.*",
-    "Type=ether",
-    "Kind=!bond vlan",
-    "Property=ID_NET_DRIVER=mlx5*",
-    "Property=!ID_NET_DRIVER=ixgbe",
-)
-FOR_OTHERS = (
-    "Name=eno*",
-    "Name=!ens1 ens2",
-    "Name=ens1\nName=\nName=eno1",
-    f"PermanentMACAddress={MAC.upper()}\nName=ens2",
-    "Driver=!mlx5_core",
-    "Driver=ixgbe",
-    "Path=pci-0000:2a:00.0",
-    "Type=!ether",
-    "Type=infiniband\nName=*",
-    "Kind=bond",
-    "Property=!ID_NET_DRIVER=mlx5_core",
-    "Property=ID_VENDOR_ID=0x15b3\nName=eno1",
-    "Host=gpu1\nName=eno1",
-    "SSID=x\nName=eno*",
-    "",
-    "OriginalName=ens1",
-)
+FOR_IT = cases(__file__, "for_it")
+FOR_OTHERS = cases(__file__, "for_others")
 NOT_KNOWN = ("Property=ID_VENDOR_ID=0x15b3\nName=ens1", "KernelCommandLine=rescue\nName=ens1")
 MATCHES = [
     *((each, True) for each in FOR_IT),
@@ -187,17 +154,7 @@ def test_file_in_run_may_not_be_there_after_a_boot(path: str):
 
 
 # netplan's YAML reference, "Properties for physical device types", match and set-name.
-DEFINITIONS = [
-    ("{}", False),
-    ("{match: {name: 'ens*'}}", True),
-    ("{match: {name: 'eno*'}}", False),
-    (f"{{match: {{macaddress: '{MAC}'}}}}", True),
-    ("{match: {driver: mlx5_core}}", True),
-    (f"{{match: {{macaddress: '{OTHER}'}}, set-name: ens1}}", False),
-    ("{match: {driver: [ixgbe, 'mlx*']}}", True),
-    ("{match: {driver: ixgbe}}", False),
-    ("{match: {driver: mlx5_core, name: 'eno*'}}", False),
-]
+DEFINITIONS = cases(__file__, "definitions")
 
 
 def ethernet(definition: str, mtu: int, name: str = "a", more: str = "") -> str:
@@ -258,9 +215,7 @@ BY_MAC = f"[Match]\nPermanentMACAddress={MAC}\n[Link]\nMTUBytes=9000\n"
         ({f"{RUN}/10-netplan-gone.link": BY_MAC}, True),  # the next boot does not write it
     ],
 )
-def test_device_that_udev_would_leave_its_first_name_is_found(
-    files: dict[str, str], is_named: bool
-):
+def test_device_that_udev_would_leave_its_first_name_is_found(files, is_named):
     told = nullcontext() if is_named else pytest.raises(CouldNotTell, match="gives ens1 no name")
     with told:
         require_name(Files({**NODE, **DEFAULT, **files}, {}), "ens1")
@@ -387,26 +342,7 @@ def keyfile(connection: str, rest: str = "", mtu: str = "9000") -> str:
 
 
 # nm-settings-nmcli(5): connection.type, interface-name; ethernet.mac-address; the setting match.
-PROFILES = [
-    ("interface-name=ens1", "", True),
-    ("interface-name=ens1\ntype=infiniband", "", False),
-    ("", f"mac-address={MAC}", True),
-    ("", "mac-address=2;0;0;0;0;1;", True),
-    ("", f"mac-address={OTHER}", False),
-    ("interface-name=ens1", f"mac-address={OTHER}", False),
-    ("interface-name=ens1", f"mac-address-blacklist={OTHER};{MAC}", False),
-    ("", "[match]\ninterface-name=ens1;eno9", True),
-    ("", "[match]\ninterface-name=ens*;!ens2", True),
-    ("", "[match]\ninterface-name=ens*;&*2", False),
-    ("", "[match]\ninterface-name=!ens1", False),
-    ("", "[match]\npath=pci-0000:18:*", True),
-    ("", "[match]\npath=pci-0000:2a:00.0", False),
-    ("multi-connect=3", "[match]\ndriver=mlx5*", True),
-    ("multi-connect=3", "[match]\ndriver=mlx5*;&!mlx5_core", False),
-    ("", "[match]\ndriver=mlx5*", None),
-    ("interface-name=ens1", "[match]\nkernel-command-line=debug", None),
-    ("interface-name=ens1\nautoconnect=false", "", False),
-]
+PROFILES = cases(__file__, "profiles")
 
 
 @pytest.mark.parametrize(("connection", "rest", "is_for"), PROFILES)
@@ -465,22 +401,8 @@ def test_network_managers_profiles_of_one_uuid_are_one():
 
 
 # NetworkManager.conf(5), "Device List Format".
-LISTED = (
-    "*",
-    "ens1",
-    "interface-name:ens*,interface-name:eno1",
-    f"mac:{OTHER};mac:{MAC.upper()}",
-    "type:ethernet",
-    "driver:mlx5_core",
-    "except:interface-name:ens2",
-)
-NOT_LISTED = (
-    "interface-name:=ens*",
-    "type:infiniband",
-    "driver:mlx5*",
-    "except:interface-name:ens1",
-    "*,except:driver:mlx5_core",
-)
+LISTED = cases(__file__, "listed")
+NOT_LISTED = cases(__file__, "not_listed")
 LISTS = [*((each, True) for each in LISTED), *((each, False) for each in NOT_LISTED)]
 
 

@@ -89,7 +89,6 @@ def test_tools_that_print_at_once_are_told_apart(tmp_path, shell):
 
 
 def of_port(address, said, code=0):
-    """Return the lines that the command prints of a port."""
     return [f"{address} {line}\n" for line in (*said.splitlines(), "", f"exit {code}")]
 
 

@@ -1,6 +1,7 @@
 """What a boot gives a device, by files of its link manager that do not name it directly."""
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.link_files import boot_settings
@@ -63,14 +64,7 @@ def test_network_managers_profile_that_cannot_be_read_may_set_another_mtu():
         boot_settings(Files({DEFAULT: MTU_9000}, denied), "ens1")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "DEVICE=ens1\nIPADDR=198.18.0.1\nPREFIX=24\nMTU=1500\n",
-        "DEVICE='ens1'\nIPADDR0=198.18.0.1\nNETMASK0=255.255.255.0\nMTU=\"1500\" # stock\n",
-        "HWADDR=02:00:00:00:00:01\nIPADDR=198.18.0.1\nPREFIX=24\nMTU=1500\n",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "ifcfg_of_the_red_hat_family_is_a_profile"))
 def test_ifcfg_of_the_red_hat_family_is_a_profile(text: str):
     found = boot({IFCFG: text, DEFAULT: MTU_9000, ADDRESS: "02:00:00:00:00:01\n"})
     assert (found.mtu_bytes, found.addresses) == (1500, ("198.18.0.1/24",))

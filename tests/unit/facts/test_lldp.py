@@ -29,7 +29,6 @@ def unit(*tlvs):
 
 
 def only(found, netdev):
-    """Return the one neighbour of a port."""
     (seen,) = found[netdev]
     assert isinstance(seen, LldpNeighbor)
     return seen
@@ -189,7 +188,6 @@ def test_lldpd_that_prints_something_else_is_unknown(garbage):
 
 
 def replaced(value, path, new):
-    """Return JSON in which the value at a path is another one."""
     if not path:
         return new
     copy = dict(value) if isinstance(value, dict) else list(value)
@@ -198,7 +196,6 @@ def replaced(value, path, new):
 
 
 def places(value, path=()):
-    """Yield the path of every value in a JSON document."""
     yield path
     if isinstance(value, (dict, list)):
         for key in value if isinstance(value, dict) else range(len(value)):

@@ -12,6 +12,7 @@ from plugins.module_utils import nic_firmware
 from plugins.module_utils import pci as role_pci
 from plugins.module_utils import rails as role_rails
 from plugins.module_utils.plan import Unsupported
+from tests.tables import cases
 from tests.unit.helpers import museum
 from tests.unit.helpers.museum import MACHINES, Museum, WrongMachine
 from tests.unit.helpers.museum_node import MuseumNode
@@ -82,7 +83,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], MuseumNode
 
 @pytest.fixture
 def node(request: pytest.FixtureRequest, made: Callable[[str], MuseumNode]) -> MuseumNode:
-    """Provide the made-up node of the machine that the test is for."""
     return made(request.getfixturevalue("name"))
 
 
@@ -198,26 +198,7 @@ def test_machine_is_loaded(tmp_path: Path):
     assert machine.taught == ("once",)
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"colour": "red"}, "unknown key colour"),
-        ({"expert": {"colour": "red"}}, "expert: unknown key colour"),
-        ({"not_read": {"pfc": "why"}}, "not_read: unknown key pfc"),
-        ({"title": None}, "there is no title"),
-        ({"sources": []}, "sources: there is none"),
-        ({"sources": [{"what": "all"}]}, "sources: there is no url"),
-        ({"sources": [{"url": "http://example.org", "what": "all"}]}, "no https address"),
-        ({"shows": ["Big One"]}, "shows: Big One is no class"),
-        ({"commands": [{"argv": ["a"], "stdout": "none.txt"}]}, "no file 'none.txt' beside it"),
-        ({"commands": [{"argv": "a b", "stdout": "ofed.txt"}]}, "argv is 'a b'"),
-        ({"commands": [{"argv": ["a"], "stdout": "ofed.txt", "note": "x"}]}, "unknown key note"),
-        ({"commands": [{"argv": ["a"], "stdout": "../a-node/ofed.txt"}]}, "beside it|lists"),
-        ({"commands": []}, "nothing lists ofed.txt"),
-        ({"files": {"proc/cmdline": "quiet"}}, "no path of a node's"),
-        ({"files": {"/proc/cmdline": {"form": "x"}}}, "unknown key form"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "why"), cases(__file__, "other_forms_are_refused"))
 def test_other_forms_are_refused(tmp_path: Path, changed: dict[str, object], why: str):
     directory = written(tmp_path, **changed)
     with pytest.raises(WrongMachine, match=why):

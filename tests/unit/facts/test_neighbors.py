@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from testinfra.backend.base import CommandResult
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.validate.switches import announced
 
@@ -139,16 +140,7 @@ def test_without_rdma_all_that_have_a_cable_are_listened_at(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("planned", "is_it"),
-    [
-        ("leaf01", True),
-        ("LEAF01.dc.example", True),
-        ("leaf01.other.example", False),
-        ("leaf02", False),
-        ("8A:78:6E:77:A8:04", True),
-        ("leaf", False),
-        ("leaf01.dc", False),
-    ],
+    ("planned", "is_it"), cases(__file__, "planned_name_is_the_switch_with_or_without_its_domain")
 )
 def test_planned_name_is_the_switch_with_or_without_its_domain(planned, is_it):
     assert cabling.is_switch(planned, LEAF) is is_it

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.facts import CouldNotTell, rdma_names, subnet_port
 from rdmaprov.facts.text import Files
@@ -11,39 +12,12 @@ from rdmaprov.node import rail_counters
 RULE = 'SUBSYSTEM=="infiniband", PROGRAM="rdma_rename %k NAME_FIXED {}"\n'
 
 
-@pytest.mark.parametrize(
-    ("name", "counter"),
-    [
-        ("mlx5_0", "mlx5_"),
-        ("mlx5_11", "mlx5_"),
-        ("mlx5_bond_0", "mlx5_bond_"),
-        ("bnxt_re1", "bnxt_re"),
-        ("irdma0", "irdma"),
-        ("mlx5_an0", ""),
-        ("roce_rail0", ""),
-        ("rocep24s0f0", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "counter"), cases(__file__, "kernel_names_count"))
 def test_kernel_names_count(name: str, counter: str):
     assert rdma_names.counter(name) == counter
 
 
-@pytest.mark.parametrize(
-    ("name", "is_by_place"),
-    [
-        # Those of rdma-core, kernel-boot/rdma_rename.c.
-        ("ibp0s12f4", True),
-        ("rocex525400c0fe123455", True),
-        ("opao3", True),
-        ("rocep24s0", True),
-        ("rocep129s0f0v1", True),
-        ("ibP2p1s0", True),
-        ("ibs3", True),
-        ("mlx5_0", False),
-        ("roce_rail0", False),
-        ("rocex52", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "is_by_place"), cases(__file__, "names_by_place_are_known"))
 def test_names_by_place_are_known(name: str, is_by_place: bool):
     assert rdma_names.is_by_place(name) is is_by_place
 
@@ -70,10 +44,7 @@ def test_rule_of_the_first_directory_counts():
 
 
 # rdma-core, kernel-boot/rdma-persistent-naming.rules.
-DISTRIBUTION = (
-    'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL!="hfi1*", '
-    'PROGRAM="rdma_rename %k NAME_FALLBACK"\n'
-)
+DISTRIBUTION = cases(__file__, "distribution")
 
 
 def test_names_by_place_need_the_rule_that_gives_them():
@@ -106,18 +77,7 @@ def test_port_has_its_place_in_the_subnet():
     assert port.pkeys == {0: 0xFFFF, 10: 0x8001}
 
 
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("lid", "176\n"),
-        ("lid", "0x12345\n"),
-        ("lid", "\n"),
-        ("sm_lid", "-1\n"),
-        ("gids/0", "fe80::1\n"),
-        ("gids/0", "fe80:0000:0000:0000\n"),
-        ("pkeys/1", "0x18001\n"),
-    ],
-)
+@pytest.mark.parametrize(("file", "text"), cases(__file__, "odd_value_is_unknown"))
 def test_odd_value_is_unknown(file: str, text: str):
     with pytest.raises(CouldNotTell, match=file):
         subnet_port.parse(Files({**TEXTS, f"{PORT}/{file}": text}, {}), "mlx5_0")

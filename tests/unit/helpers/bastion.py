@@ -11,50 +11,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import SSHD, Sshd
 from tests.unit.helpers.waiting import until
 
 ROOT = Path(__file__).parents[3]
 # Of both sshds; the jump host's is sshd's default besides, with MaxStartups 10:30:100.
-SETTINGS = """\
-Port {port}
-ListenAddress 127.0.0.1
-HostKey {at}/host_key
-AuthorizedKeysFile {at}/authorized_keys
-StrictModes no
-UsePAM no
-UseDNS no
-PidFile none
-LogLevel VERBOSE
-{more}
-"""
-CLIENT = """\
-Host *
-  User {user}
-  IdentityFile {at}/key
-  IdentitiesOnly yes
-  UserKnownHostsFile {at}/known_hosts
-  StrictHostKeyChecking yes
-  KexAlgorithms curve25519-sha256
-Host bastion
-  HostName 127.0.0.1
-  Port {relay}
-  HostKeyAlias bastion
-Host *.node
-  HostName 127.0.0.1
-  Port {port}
-  HostKeyAlias node
-  ProxyJump bastion
-Host *.dead
-  HostName 127.0.0.1
-  Port 1
-  ProxyJump bastion
-Host *.hung
-  HostName 127.0.0.1
-  Port {hung}
-  ProxyJump bastion
-"""
+SETTINGS = cases(__file__, "settings")
+CLIENT = cases(__file__, "client")
 # As sites.GOOD has them, for more nodes than a /24 has addresses.
 ADDRESS = ("{{ unit }}/24", "{{ unit // 250 }}.{{ unit % 250 + 1 }}/16")
 

@@ -5,8 +5,6 @@
 writes it into the pages. A shown output that ends with a line `…` is the beginning of the real one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re
@@ -44,7 +42,6 @@ def current(line: str, output: str) -> str:
 
 
 def main() -> None:
-    """Write the outputs anew."""
     for name in PAGES:
         text = (ROOT / name).read_text()
         for line, output in shown(text):

@@ -154,7 +154,6 @@ def commands(text: str) -> Iterator[str]:
 
 
 def words(line: str) -> list[str]:
-    """Return the program and its arguments."""
     found = shlex.split(line, comments=True)
     for stop in _STOPS:
         found = found[: found.index(stop)] if stop in found else found

@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
+from tests.tables import cases
+
 KEX = "ecdh-sha2-nistp256"  # as docs/validate.md advises; ssh's own choice costs both sides more
 BRIDGE = "rdmaprov0"
 NETWORK = "198.18.192"  # nodes are .2.1 and on, in a /18 for benchmarks (RFC 2544)
@@ -30,38 +32,9 @@ START_TIMEOUT_S = 60
 NEIGHBORS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 
 # Runs in the network namespace of the node, whose sysfs `ip netns exec` has mounted.
-NODE = """
-set -eu
-mkdir -p {dir}/etc {dir}/etc.work {dir}/var {dir}/var.work
-mount -t overlay overlay -o lowerdir=/etc,upperdir={dir}/etc,workdir={dir}/etc.work /etc
-mount -t overlay overlay -o lowerdir=/var/lib,upperdir={dir}/var,workdir={dir}/var.work /var/lib
-mount -t tmpfs tmpfs /run
-mkdir -p /run/sshd /run/network
-ip link set lo up
-ip link set eth0 up
-{network}
-ip link add rail0 type veth peer name wire0
-ip link add rail1 type veth peer name wire1
-ip link set wire0 up
-ip link set wire1 up
-exec /usr/sbin/sshd -D -e -f {conf}
-"""
+NODE = cases(__file__, "node")
 
-SSHD = """\
-Port 22
-HostKey {dir}/host_key
-AuthorizedKeysFile {dir}/key.pub
-PermitRootLogin prohibit-password
-StrictModes no
-UsePAM no
-UseDNS no
-MaxStartups 2000
-MaxSessions 200
-PidFile none
-LogLevel VERBOSE
-Subsystem sftp internal-sftp
-SetEnv HOME={dir}/home
-"""
+SSHD = cases(__file__, "sshd")
 
 # The only way to the nodes of a hall; runs in its network namespace.
 HALL = """
@@ -107,7 +80,6 @@ class Fleet:
         return range(194 + hall * many, 194 + (hall + 1) * many)
 
     def __enter__(self) -> Fleet:
-        """Start the nodes and wait until each answers."""
         self._bridge()
         try:
             self._prepare()
@@ -128,7 +100,6 @@ class Fleet:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the nodes and remove what they left."""
         self._stop()
 
     def _bridge(self) -> None:

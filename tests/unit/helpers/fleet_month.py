@@ -7,8 +7,6 @@ counters that `watch` reads; the answers of a switch are those of tests/fixtures
 All else is the program's own work.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -173,7 +171,6 @@ def _output(part: str, month: FleetMonth) -> str:
 
 
 def main() -> None:
-    """Write the page anew."""
     with tempfile.TemporaryDirectory() as place:
         PAGE.write_text(refreshed(PAGE.read_text(), FleetMonth(Path(place))))
 

@@ -83,7 +83,6 @@ class Museum:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return what the expert reads, without the free text."""
         return {key: value for key, value in self.expert.items() if key != "notes"}
 
     def printed(self, program: str) -> list[Command]:

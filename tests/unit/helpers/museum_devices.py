@@ -51,7 +51,6 @@ def firmware(node: MuseumNode, wanted: Mapping[str, str]) -> Said:
 
 
 def psid(node: MuseumNode, _wanted: object) -> Said:
-    """Return the boards' id, of which the expert names one."""
     here = devices.read(node.host)
     names = here.names(INFINIBAND)
     found = {here.files.value(f"{INFINIBAND}/{name}/board_id") for name in names} - {None}

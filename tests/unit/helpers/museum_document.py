@@ -1,50 +1,19 @@
 """The museum for readers: docs/machines.md."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.tables import cases
 from tests.unit.helpers import museum
 from tests.unit.helpers.museum import MACHINES, Museum
 from tests.unit.helpers.museum_node import MuseumNode
 from tests.unit.helpers.museum_readers import READERS
 
-_HEAD = """\
-# Real machines
-
-What real nodes said in public, in `tests/fixtures/machines/`. An expert wrote down what each shows;
-tests require that the roles, the suite and `discover` read the same, and agree with each other. A
-fact in parentheses is in no file that a reader takes. `make generate` writes this page.
-The [README](../tests/fixtures/machines/README.md) there says how to add a machine."""
-_TAUGHT = """\
-## What they taught
-
-Machines that were read wrongly before, and what was wrong."""
+_HEAD = cases(__file__, "head")
+_TAUGHT = cases(__file__, "taught")
 # Words for the keys of `expert`.
-_WORDS = {
-    "left_out_rails": "what is no rail",
-    "ofed_version": "OFED's version",
-    "ofed": "OFED",
-    "pfc": "PFC",
-    "ets": "ETS",
-    "dscp_map": "DSCP map",
-    "psid": "PSID",
-    "pcie": "PCIe links",
-    "gpus": "GPUs",
-    "gids": "GIDs",
-    "vfs": "virtual functions",
-    "vlan": "VLAN",
-    "mtu": "MTU",
-    "nccl": "NCCL",
-    "os": "system",
-    "rate_gb_s": "rates",
-    "lids": "LIDs",
-    "numa_nodes": "NUMA nodes",
-    "cable_length_m": "cable length",
-    "bluefield_mode": "BlueField's mode",
-}
+_WORDS = cases(__file__, "_words")
 
 
 def markdown() -> str:
@@ -77,7 +46,6 @@ def _facts(machine: Museum) -> str:
 
 
 def _links(machine: Museum) -> str:
-    """Return the sources' addresses, each once."""
     urls = dict.fromkeys(url for url, _ in machine.sources)
     return ", ".join(f"[{number}]({url})" for number, url in enumerate(urls, start=1))
 

@@ -10,6 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from xml.etree import ElementTree as ET
 
+from tests.tables import cases
+
 Attributes = defaultdict[str, dict[str, str]]
 ADDRESS = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 _VENDORS = {
@@ -20,19 +22,7 @@ _VENDORS = {
     "Broadcom": "0x14e4",
 }
 # The names of the PCI ID database (pci.ids, section of device classes).
-_CLASSES = {
-    "VGA compatible controller": "0300",
-    "3D controller": "0302",
-    "Display controller": "0380",
-    "Processing accelerators": "1200",
-    "Ethernet controller": "0200",
-    "Infiniband controller": "0207",
-    "InfiniBand controller": "0207",
-    "Bridge": "0680",
-    "PCI bridge": "0604",
-    "DMA controller": "0801",
-    "Memory controller": "0580",
-}
+_CLASSES = cases(__file__, "_classes")
 
 
 @dataclass

@@ -3,8 +3,6 @@
 `python -m tests.unit.helpers.mutants` writes the table of docs/tests.md.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -16,6 +16,5 @@ def shellcheck(*scripts: Path, leave_out: str = "") -> str:
 
 
 def execute(argv: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program; return how it ended, with what it printed."""
     options = {"capture_output": True, "text": True, "check": False, **options}
     return subprocess.run([str(word) for word in argv], **options)

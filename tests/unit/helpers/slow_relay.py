@@ -3,8 +3,6 @@
 python -m tests.unit.helpers.slow_relay SECONDS PORT    prints its own port
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

@@ -10,38 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.waiting import until
 
 # Another Slurm than this machine's: a directory of its programs, see in_root.
 OTHER = "RDMAPROV_TEST_SLURM"
 _PATH = ":".join(filter(None, [os.environ.get(OTHER), os.environ.get("PATH"), "/usr/sbin"]))
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc")
-CONFIGURATION = """\
-ClusterName=made-up
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={port}
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket={place}/munge.socket
-CredType=cred/munge
-StateSaveLocation={place}/state
-SlurmdSpoolDir={place}/spool.%n
-SlurmctldPidFile={place}/slurmctld.pid
-SlurmdPidFile={place}/slurmd.%n.pid
-SlurmctldLogFile={place}/slurmctld.log
-SlurmdLogFile={place}/slurmd.%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SwitchType=switch/none
-MpiDefault=none
-ReturnToService=2
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
+CONFIGURATION = cases(__file__, "configuration")
 
 
 def missing_programs() -> list[str]:
@@ -49,7 +25,6 @@ def missing_programs() -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return TCP ports that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -72,7 +47,6 @@ class Slurm:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        """Start all daemons; nodes are idle when this returns."""
         self._start_munge()
         self._configure()
         (self.place / "state").mkdir()
@@ -111,18 +85,15 @@ class Slurm:
         self._processes.append(process)
 
     def log(self) -> str:
-        """Return what the daemons said."""
         return (self.place / "output").read_text(errors="replace")[-3000:]
 
     def ask(self, *words: str) -> str:
-        """Return what one of Slurm's commands prints."""
         done = subprocess.run(
             words, capture_output=True, text=True, env=self.environment, check=False
         )
         return done.stdout.strip()
 
     def jobs(self) -> str:
-        """Return the jobs that run or wait."""
         return self.ask("squeue", "-h", "-t", "R,PD,CF", "-o", "%A")
 
     def make_idle(self) -> bool:

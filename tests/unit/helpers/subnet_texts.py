@@ -32,13 +32,11 @@ class Texts:
         (self.directory / name).write_text(text)
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Replace a text that must be there."""
         text = self.read(name)
         assert re.search(old, text, re.MULTILINE), old
         self.write(name, re.sub(old, new, text, flags=re.MULTILINE))
 
     def without(self, name: str, words: str) -> None:
-        """Leave out the lines that have these words."""
         kept = [line for line in self.read(name).splitlines(True) if words not in line]
         self.write(name, "".join(kept))
 
@@ -95,5 +93,4 @@ class Texts:
         return judge(read_directory(self.directory))
 
     def found(self) -> list[tuple[str, str, int | None]]:
-        """Return kind, name and port of each problem."""
         return [(word(each), each.part, each.port) for each in self.judge().problems]

@@ -23,7 +23,6 @@ def marked(mark):
 
 
 def alter(monkeypatch, old, new):
-    """Have the programs on nodes differ in a constant."""
     original = vars(nodes_module)["node_script"]
 
     def script(program):

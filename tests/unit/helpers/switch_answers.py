@@ -52,7 +52,6 @@ class SavedAnswers:
 
 
 def sentences(found: SwitchAssessment, level: str) -> list[str]:
-    """Return what was found of a level."""
     return [each.what for each in found.problems if level_of(each) == level]
 
 

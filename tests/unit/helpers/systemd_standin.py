@@ -7,8 +7,6 @@ that all of them are known, as in a control group. It knows the properties that 
 refuses others as systemd does. DIRECTORY has a file for each unit.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

@@ -9,7 +9,6 @@ from tests.unit.helpers import sites
 
 
 def write_suite(directory: Path, text: str) -> Path:
-    """Write tests; return the directory of the suite."""
     files = {
         "conftest.py": 'pytest_plugins = ["rdmaprov.validate.plugin"]\n',
         "pytest.ini": "[pytest]\naddopts = --strict-markers\n",
@@ -21,7 +20,6 @@ def write_suite(directory: Path, text: str) -> Path:
 def run(
     suite: Path, site: Path | None, *options: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Return how pytest ended."""
     words = [sys.executable, "-m", "pytest", str(suite), "-p", "no:hypothesispytest", *options]
     if site is not None:
         words.append(f"--inventory={site}")

@@ -44,7 +44,6 @@ class Tree:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, root: Path) -> Tree:
-    """Return a new tree that programs on nodes take for /sys."""
     made = Tree(root)
     original = vars(nodes_module)["node_script"]
 

@@ -271,7 +271,6 @@ def test_names_and_texts_of_a_stranger_reach_no_terminal_raw(place, capsys):
 
 
 def keep_run(place, number, **changes):
-    """Keep an acceptance with two findings; return its directory."""
     data = gate_runs.accepted(4) | {"started": fleet_runs.started(number).isoformat()}
     data["findings"] = [{**each, **changes} for each in data["findings"][:2]]
     return fleet_runs.keep(place, data)

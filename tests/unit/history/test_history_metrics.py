@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.report import runs
+from tests.tables import cases
 from tests.unit.helpers import fleet_runs
 
 from rdmaprov.cli import cli, publish, run, session
@@ -42,15 +43,7 @@ NAMES = {
     "rdmaprov_measurements_worse": {"site"},
     "rdmaprov_certificate_expiry_timestamp_seconds": {"site"},
 }
-STAGE = {
-    "name": "pairs",
-    "state": "passed",
-    "seconds": 1,
-    "said": "",
-    "findings": 0,
-    "left_out": {},
-    "numbers": [],
-}
+STAGE = cases(__file__, "stage")
 
 
 @pytest.fixture
@@ -349,16 +342,7 @@ def test_program_reads_it_from_its_standard_input(code, says, tmp_path, capsys):
     assert says in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--notify", "ftp://x"], "neither an http or https URL nor a program"),
-        (["--notify", "nowhere"], "neither an http or https URL nor a program"),
-        (["--notify-secret", "secret"], "needs --notify with a URL"),
-        (["--notify", "secret", "--notify-secret", "secret"], "needs --notify with a URL"),
-        (["--notify", "http://x", "--notify-secret", "empty"], "is empty"),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), cases(__file__, "wrong_words_are_refused"))
 def test_wrong_words_are_refused(words, says, validated_place, capsys):
     (validated_place / "secret").write_text("x")
     (validated_place / "empty").write_text("")

@@ -1,7 +1,5 @@
 """The documentation is true: links lead somewhere, commands exist, references are as written."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -14,6 +12,7 @@ import click
 import pytest
 from _pytest.config.argparsing import Parser
 from tests.report import gate_runs, runs
+from tests.tables import cases
 from tests.unit.helpers import doc_outputs, fleet_runs, museum_document
 from tests.unit.helpers.doc_sites import FENCE, PageSites, commands, words, wrong_command
 from tests.unit.helpers.fleet_month import PAGE, FleetMonth, refreshed
@@ -38,7 +37,6 @@ def name(path):
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors that GitHub gives a page's headings."""
     found: dict[str, int] = {}
     for heading in HEADING.findall(FENCE.sub("", page.read_text())):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
@@ -91,19 +89,7 @@ def test_commands_exist(page, known):
     assert [wrong for wrong in found if wrong] == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "rdmaprov chekc inventory/lab",
-        "rdmaprov apply inventory/lab --drited",
-        "rdmaprov apply inventory/lab --reboot perhaps",
-        "rdmaprov apply",
-        "rdmaprov lab up --no-such-option",
-        "rdmaprov report one two",
-        "pytest validate/ --no-such-option=all",
-        "make no-such-target",
-    ],
-)
+@pytest.mark.parametrize("line", cases(__file__, "wrong_command_is_found"))
 def test_wrong_command_is_found(line, known):
     assert list(commands(f"```\n$ .venv/bin/{line}\n```\n")) == [line]
     assert wrong_command(line, known)
@@ -117,23 +103,7 @@ def test_commands_name_what_exists(page, tmp_path):
     assert [wrong for wrong in found if wrong] == []
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("rdmaprov check inventory/dc1", "there is no site inventory/dc1"),
-        ("rdmaprov apply inventory/prod --limit gpu07", "inventory/prod has no gpu07"),
-        ("rdmaprov apply inventory/prod --limit rack1,gpu-1-17", "inventory/prod has no gpu-1-17"),
-        ("rdmaprov apply inventory/prod --limit 'rack1:!rack1'", "inventory/prod has no rack1:!"),
-        ("rdmaprov apply inventory/ib --limit rack1", "inventory/ib has no rack1"),
-        ("rdmaprov apply inventory/prod --roles mtuu", "there is no role mtuu"),
-        ("rdmaprov validate inventory/lab test_mtuu.py", "there is no file test_mtuu.py"),
-        ("rdmaprov lab ssh node9 -- true", "the lab has no node9"),
-        ("rdmaprov lab reset node1 gpu1", "the lab has no gpu1"),
-        ("rdmaprov lab fault node1 no-such-fault", "there is no fault no-such-fault"),
-        ("pytest validate/ --hosts=rack9 --inventory=inventory/prod", "has no rack9"),
-        ("pytest validate/ --hosts=all --inventory=inventory/none", "there is no site"),
-    ],
-)
+@pytest.mark.parametrize(("line", "says"), cases(__file__, "wrong_name_is_found"))
 def test_wrong_name_is_found(line, says, tmp_path):
     assert says in PageSites(tmp_path).wrong_name(line)
 

@@ -1,7 +1,5 @@
 """No package of src/rdmaprov imports what stands above it; docs/architecture.md has the order."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def built(place: Path, **other: Any) -> Path:
-    """Build the site, of other pages if they are given, and return its directory."""
     build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(place / "site"), **other))
     return place / "site"
 

@@ -1,11 +1,14 @@
 """A new site is a good one."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.init_flags import IB, ROCE
 
 from rdmaprov.cli import run
+from rdmaprov.cli.init import REFERENCES
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
 
@@ -20,9 +23,7 @@ from rdmaprov.inventory import load_site
     ],
     ids=["addresses", "no-gpus", "one-gpu", "infiniband"],
 )
-def test_written_site_passes_check(
-    tmp_path: Path, flags: list[str], nodes: int, gpus: tuple[tuple[int, ...], ...]
-):
+def test_written_site_passes_check(tmp_path, flags, nodes, gpus):
     site = tmp_path / "new"
     assert run(["init", str(site), *flags]) == ExitCode.OK
     assert run(["check", str(site)]) == ExitCode.OK
@@ -32,9 +33,7 @@ def test_written_site_passes_check(
 
 
 @pytest.mark.parametrize("program", ["/usr/sbin/nhc", ""])
-def test_launcher_is_slurm_where_its_health_check_would_end_ranks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
-):
+def test_launcher_is_slurm_where_its_health_check_would_end_ranks(tmp_path, monkeypatch, program):
     name = "rdmaprov.scheduler.slurm.health_check_program"
     monkeypatch.setattr(name, lambda nodes: program if len(nodes) == 5 else "/no")
     site = tmp_path / "new"
@@ -92,19 +91,7 @@ def test_host_names_that_yaml_reads_otherwise_are_in_quotes(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        ["--gbps", "300"],
-        ["--gbps", "56"],
-        ["--nodes", "-oProxyCommand=x"],
-        ["--nodes", "n[1:999]"],
-        ["--nodes", ","],
-        ["--rails", "mlx5_0"],
-        ["--rails", "ens1,ens1"],
-        ["--subnet", "10.0.0.0/24"],
-        ["--subnet", "rails"],
-        ["--user", "-l"],
-        ["--nodes", "gpu1,gpu[1:2]"],
-    ],
+    cases(__file__, "wrong_facts_are_refused_and_leave_nothing"),
     ids=lambda change: change[1],
 )
 def test_wrong_facts_are_refused_and_leave_nothing(tmp_path: Path, change: list[str]):
@@ -118,3 +105,40 @@ def test_nothing_is_written_over(tmp_path: Path):
     assert run(["init", str(tmp_path), *ROCE, "--gpus", "0"]) == ExitCode.USAGE
     assert (tmp_path / "hosts.yml").read_text() == "mine\n"
     assert list(tmp_path.iterdir()) == [tmp_path / "hosts.yml"]
+
+
+SITES = Path(__file__).parents[3] / "inventory"
+
+
+def test_every_shipped_site_can_be_copied():
+    shipped = subprocess.run(
+        ["git", "ls-files", "--", "."], cwd=SITES, capture_output=True, text=True, check=True
+    )
+    assert {name.partition("/")[0] for name in shipped.stdout.split()} == set(REFERENCES)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_copy_has_the_site_s_files_and_names_what_is_next(tmp_path, name, capsys):
+    site = tmp_path / "a/new"
+    assert run(["init", "--from", name, str(site)]) == ExitCode.OK
+    *wrote, then = capsys.readouterr().out.splitlines()
+    copied = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
+    assert {line.removeprefix(f"wrote {site}/") for line in wrote} == copied
+    assert all((site / each).read_bytes() == (SITES / name / each).read_bytes() for each in copied)
+    assert then.startswith("next: ")
+    assert str(site) in then
+    if name == "lab":
+        assert copied == {"group_vars/all.yml"}
+    else:
+        assert "hosts.yml" in copied
+        assert run(["check", str(site)]) == ExitCode.OK
+
+
+@pytest.mark.parametrize(("words", "says"), cases(__file__, "copy_that_cannot_be_is_refused"))
+def test_copy_that_cannot_be_is_refused(tmp_path, monkeypatch, capsys, words, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/mine").touch()
+    assert run(["init", *words]) == ExitCode.USAGE
+    assert says in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine", "there"]

@@ -1,13 +1,12 @@
 """What init asks for, and what it says of answers that are missing or wrong."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from tests.tables import cases
 from tests.unit.helpers.init_flags import IB, ROCE
 
 from rdmaprov.cli import run
@@ -43,9 +42,7 @@ def test_questions_are_asked_for_missing_flags(tmp_path: Path):
     assert len(load_site(tmp_path / "new").nodes) == 2
 
 
-def test_wrong_answer_is_asked_for_again_and_no_other_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_wrong_answer_is_asked_for_again_and_no_other_is_lost(tmp_path, monkeypatch):
     answers = "roce\ngpu[01..02]\ngpu[1:2]\nmlx5_0\nens1\n300\n100\nmany\n0\n"
     terminal(monkeypatch, True)
     done = CliRunner().invoke(init, [str(tmp_path / "new")], input=f"{answers}\n")
@@ -75,9 +72,7 @@ def test_pipe_is_told_all_wrong_answers_at_once_and_keeps_the_right_ones(
     assert run([right.get(word, word) for word in hint.split()[1:]]) == ExitCode.OK
 
 
-def test_wrong_options_are_told_together_and_nothing_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_wrong_options_are_told_together_and_nothing_is_asked(tmp_path, monkeypatch, capsys):
     terminal(monkeypatch, True)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     wrong = ["--gbps", "300", "--rails", "ens1", "--user=-l", "--kind", "ethernet"]
@@ -108,9 +103,7 @@ def test_directory_with_files_is_refused_before_anything_is_asked(
     [("10.4.0.0/16\n", "10.4.0.1/24"), ("\n", "None"), ("None\n", "None")],
     ids=["network", "default", "none"],
 )
-def test_pipe_and_terminal_ask_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_one: bool, last: str, address: str
-):
+def test_pipe_and_terminal_ask_the_same(tmp_path, monkeypatch, is_one, last, address):
     terminal(monkeypatch, is_one)
     answers = f"roce\nn1,n2\nens1\n100\n0\n{last}"
     done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
@@ -122,9 +115,7 @@ def test_pipe_and_terminal_ask_the_same(
 
 @pytest.mark.parametrize("is_one", [True, False])
 @pytest.mark.parametrize("given", [[], ["--subnet", "none"]], ids=["default", "none"])
-def test_rails_have_no_addresses_unless_a_network_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_one: bool, given: list[str]
-):
+def test_rails_have_no_addresses_unless_a_network_is_named(tmp_path, monkeypatch, is_one, given):
     terminal(monkeypatch, is_one)
     words = [str(tmp_path / "new"), *ROCE, "--gpus", "0", *given]
     done = CliRunner().invoke(init, words, input="\n")
@@ -133,9 +124,7 @@ def test_rails_have_no_addresses_unless_a_network_is_named(
     assert {rail.address for rail in load_site(tmp_path / "new").nodes[0].rails} == {None}
 
 
-def test_no_answer_is_a_usage_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_no_answer_is_a_usage_error(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("roce\n"))
     assert run(["init", str(tmp_path / "new")]) == ExitCode.USAGE
     assert "--gbps: no answer; --gpus: no answer" in capsys.readouterr().err
@@ -143,9 +132,7 @@ def test_no_answer_is_a_usage_error(
 
 
 @pytest.mark.parametrize("rate", ["400G", "400 Gb/s", "400GbE", "NDR", "2x400", "2×400G"])
-def test_what_people_write_is_taken_and_init_says_for_what(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: str
-):
+def test_what_people_write_is_taken_and_init_says_for_what(tmp_path, capsys, rate):
     site = tmp_path / "my site"
     names = ["--nodes", "gpu[01-16].dc1.example,spare.dc1.example"]
     words = [*ROCE, *names, "--rails", "ens1,ens2", "--gbps", rate, "--gpus", "8"]
@@ -163,19 +150,7 @@ def test_what_people_write_is_taken_and_init_says_for_what(
 
 @pytest.mark.parametrize(
     ("words", "assumed", "settings"),
-    [
-        (
-            ["--dscp", "24", "--mtu", "4200"],
-            "assumed: fabric_lossless_priority 3, fabric_cnp_dscp 48, fabric_cnp_priority 6;",
-            {"fabric_roce_dscp": 24, "fabric_mtu_bytes": 4200, "fabric_cnp_dscp": 48},
-        ),
-        # Each pair is judged as a whole: 48 alone would be the DSCP that CNPs are assumed to have.
-        (
-            ["--dscp", "48", "--cnp-dscp", "26", "--priority", "5", "--cnp-priority", "7"],
-            "assumed: fabric_mtu_bytes 9000;",
-            {"fabric_roce_dscp": 48, "fabric_cnp_dscp": 26, "fabric_lossless_priority": 5},
-        ),
-    ],
+    cases(__file__, "given_settings_are_written_and_no_longer_assumed"),
 )
 def test_given_settings_are_written_and_no_longer_assumed(
     tmp_path: Path,
@@ -198,34 +173,16 @@ def test_given_settings_are_written_and_no_longer_assumed(
         ([*IB, "--gbps", "200", "--dscp", "26"], "--dscp is an option for RoCE"),
     ],
 )
-def test_wrong_setting_of_the_fabric_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
-):
+def test_wrong_setting_of_the_fabric_is_refused(tmp_path, capsys, words, why):
     assert run(["init", str(tmp_path / "new"), *words, "--gpus", "0"]) == ExitCode.USAGE
     assert why in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(
-    ("written", "count", "last"),
-    [
-        ("gpu01-gpu04", 4, "gpu04"),
-        ("gpu9.dc1-gpu11.dc1", 3, "gpu11.dc1"),
-        ("dc1-gpu1-dc1-gpu2", 2, "dc1-gpu2"),
-        ("rack1-node4", 1, "rack1-node4"),
-        ("gpu1-4", 4, "gpu4"),
-        ("gpu1-16", 1, "gpu1-16"),
-        ("rack2-1", 1, "rack2-1"),
-        ("gpu01 to gpu16", 16, "gpu16"),
-        ("gpu01..gpu16 and spare", 17, "spare"),
-        ("gpu01..16", 16, "gpu16"),
-        ("gpu01:gpu16", 16, "gpu16"),
-        ("gpu01-16.dc1", 16, "gpu16.dc1"),
-    ],
+    ("written", "count", "last"), cases(__file__, "two_names_that_differ_in_a_number_are_a_range")
 )
-def test_two_names_that_differ_in_a_number_are_a_range(
-    tmp_path: Path, written: str, count: int, last: str
-):
+def test_two_names_that_differ_in_a_number_are_a_range(tmp_path, written, count, last):
     words = [str(tmp_path / "new"), *ROCE, "--gpus", "0", "--nodes", written]
     assert run(["init", *words]) == ExitCode.OK
     nodes = load_site(tmp_path / "new").nodes
@@ -242,9 +199,7 @@ def test_rails_are_named_by_a_range(tmp_path: Path, rails: str):
     assert found == ["ens1np0", "ens2np0", "ens3np0", "ens4np0"]
 
 
-def test_rate_of_other_rails_is_named_in_either_order(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_rate_of_other_rails_is_named_in_either_order(tmp_path, capsys):
     rate, others = ["--gbps", "8x400"], ROCE[:-2]
     for words in ([*others, *rate], [*rate, *others]):
         message, _ = refused(capsys, tmp_path / "new", *words, "--gpus", "0")
@@ -263,18 +218,14 @@ def test_rate_of_other_rails_is_named_in_either_order(
         ([*ROCE, "--gbps", "fast"], "gbps: 'fast' is no line rate, such as 400, 400G or NDR"),
     ],
 )
-def test_wrong_text_is_refused_and_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
-):
+def test_wrong_text_is_refused_and_asked_for(tmp_path, capsys, words, why):
     message, hint = refused(capsys, tmp_path / "new", *words, "--gpus", "0")
     assert message.startswith(f"--{why}")
     flag = why.partition(":")[0]
     assert f"--{flag} {flag.upper().replace('-', '_')}" in hint
 
 
-def test_rails_that_do_not_share_the_gpus_evenly_are_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_rails_that_do_not_share_the_gpus_evenly_are_warned_of(tmp_path, capsys):
     words = [str(tmp_path / "new"), *ROCE, "--rails", "ens1-7", "--gpus"]
     assert run(["init", *words, "8"]) == ExitCode.OK
     assert "warning: 7 rails do not share 8 GPUs evenly" in capsys.readouterr().err

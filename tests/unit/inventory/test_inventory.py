@@ -1,7 +1,5 @@
 """A site is loaded as Ansible loads it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 from ansible.vars.manager import VariableManager
+from tests.tables import cases
 from tests.unit.helpers import sites
 
 from rdmaprov.inventory import SiteError, load_site
@@ -69,27 +68,7 @@ def test_variables_are_those_of_ansibles_variable_manager(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "template",
-    [
-        "10.{{ rack }}.0.{{ unit }}/24",
-        "{{ unit }}",
-        "{{ unit + 64 }}",
-        "{{ name }}-{{ unit * 2 - 1 }}",
-        "{{ unit // 3 }}{{ unit % 3 }}",
-        "{{ 'a' }}",
-        "{{ 7 }}",
-        "x{{ flag }}",
-        "{{ flag }}",
-        "{{ name + 'x' }}",
-        "{{ unit | int + 1 }}",
-        "{{ [unit] }}",
-        "{{ -unit }}",
-        "{% if flag %}a{% endif %}",
-        "{{ name[1:] }}",
-        "  {{ unit }}  ",
-        "{{ unit }}\n",
-        "{# nothing #}{{ unit }}",
-    ],
+    "template", cases(__file__, "simple_templates_render_as_ansible_renders_them")
 )
 def test_simple_templates_render_as_ansible_renders_them(template: str):
     values = {"rack": 2, "unit": 7, "name": "n07", "flag": True}

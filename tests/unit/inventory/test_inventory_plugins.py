@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from ansible import constants
 from ansible.parsing.vault import VaultLib, VaultSecret
+from tests.tables import cases
 from tests.unit.helpers import sites
 
 from rdmaprov import contract
@@ -14,26 +15,7 @@ from rdmaprov.inventory import load_site
 DOCS = Path(__file__).parents[3] / "docs/clusters.md"
 LISTED = '{"nodes": {"hosts": ["n7"]}, "_meta": {"hostvars": {"n7": {"unit": 7}}}}'
 # A file of a site → what its one problem says, and what to do.
-WRONG = {
-    "netbox.yml": (
-        "plugin: netbox.netbox.nb_inventory\napi_endpoint: https://netbox.example\n",
-        "unknown plugin 'netbox.netbox.nb_inventory'",
-        "install its collection: ansible-galaxy collection install netbox.netbox",
-    ),
-    "zz_constructed.yml": (
-        "plugin: constructed\nstrict: true\ngroups: {big: missing_one > 3}\n",
-        "Could not add host n1 to group big: Error while evaluating conditional: 'missing_one' is",
-        "see: ansible-inventory -i",
-    ),
-    "made.yml": (
-        "plugin: ansible.builtin.generator\nhosts: {name: x}\n",
-        "no key 'layers'",
-        "see: ansible-inventory -i",
-    ),
-    "failing": ("#!/bin/sh\necho no token >&2\nexit 3\n", "exit code 3. no token", "see: ansible-"),
-    "odd": ("#!/bin/sh\necho '{n1'\n", "could not be parsed as JSON", "see: ansible-inventory -i"),
-    "plain.py": ("#!/bin/sh\necho '{}'\n", "it is not executable", "run: chmod +x"),
-}
+WRONG = cases(__file__, "wrong")
 
 
 def write(tmp_path: Path, name: str, text: str) -> Path:
@@ -69,15 +51,9 @@ def test_example_of_the_documentation_makes_groups(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("password", "reason"),
-    [
-        (None, "the file is encrypted, and no vault password is given"),
-        ("other", "the file is encrypted, and the given vault password does not decrypt it"),
-        ("right", None),
-    ],
+    cases(__file__, "wrong_vault_password_is_reported_differently_from_none"),
 )
-def test_wrong_vault_password_is_reported_differently_from_none(
-    tmp_path: Path, password: str | None, reason: str | None
-):
+def test_wrong_vault_password_is_reported_differently_from_none(tmp_path, password, reason):
     secret = [(constants.DEFAULT_VAULT_IDENTITY, VaultSecret(b"right"))]
     site = write(tmp_path, "host_vars/n1.yml", VaultLib(secret).encrypt("a_token: x\n").decode())
     file = tmp_path / "password"

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from plugins.module_utils.roles import ORDER
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.sites import raw_spec
 
@@ -135,22 +136,7 @@ def wrong_places(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("fabric_kind: roce", "fabric_kind: ethernet"),
-        ("fabric_mtu_bytes: 9000", "fabric_mtu_bytes: big"),
-        ("fabric_rails: [{netdev: a}]", "fabric_rails: [{netdve: a}]"),
-        ("fabric_lossless_priority: 7", "fabric_lossless_priority: 9"),
-        ("fabric_roce_dscp: '{{ site_dscp }}'", "fabric_roce_dscp: 64"),
-        ("fabric_memory_bytes: 2T", "fabric_memory_bytes: 64"),
-        ("hugepages_2m_per_numa_node: [0, 1]", "hugepages_2m_per_numa_node: [0, -1]"),
-        ("roce_qos_dscp_priorities: {63: 7}", "roce_qos_dscp_priorities: {64: 7}"),
-        ("roce_qos_dscp_priorities: {63: '{{ x }}'}", "roce_qos_dscp_priorities: {63: 8}"),
-        ("fabric_cnp_priority: 6", "fabric_cnp_priorty: 6"),
-        ("site_mtu: 1500", "fabric_mtu: 1500"),
-        ("fabrics: 1", "__fabric_x: 1"),
-        ("reboot_policy: never", "reboot_policy: no"),
-    ],
+    ("right", "wrong"), cases(__file__, "json_schema_knows_names_ranges_and_choices")
 )
 def test_json_schema_knows_names_ranges_and_choices(right: str, wrong: str):
     assert wrong_places(right) == []

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import run
@@ -13,21 +14,7 @@ from rdmaprov.inventory import load_site
 from rdmaprov.inventory.secrets import is_secret_name
 
 
-@pytest.mark.parametrize(
-    ("name", "secret"),
-    [
-        ("ansible_password", True),
-        ("ansible_become_pass", True),
-        ("ansible_ssh_pass", True),
-        ("slurm_token", True),
-        ("registry_api_key", True),
-        ("db_secrets", True),
-        ("ansible_ssh_private_key_file", False),
-        ("compass", False),
-        ("tokens_per_node_gb", False),
-        ("fabric_mtu_bytes", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "secret"), cases(__file__, "name_says_what_is_secret"))
 def test_name_says_what_is_secret(name, secret):
     assert is_secret_name(name) is secret
 

@@ -6,8 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov import tuning
+
+pytestmark = pytest.mark.program  # Ansible is read anew for each environment
 
 SHOW = """\
 import json, tempfile
@@ -39,16 +42,7 @@ def test_defaults_are_replaced(tmp_path):
     assert int(chosen["ANSIBLE_TASK_TIMEOUT"]) > 3 * 3600
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("ANSIBLE_PIPELINING", "0"),
-        ("ANSIBLE_SSH_ARGS", "-v"),
-        ("ANSIBLE_FORKS", "2"),
-        ("ANSIBLE_SSH_EXECUTABLE", "ssh"),
-        ("ANSIBLE_TASK_TIMEOUT", "0"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), cases(__file__, "what_the_environment_says_stays"))
 def test_what_the_environment_says_stays(tmp_path, name, value):
     assert name not in environment(tmp_path, **{name: value})
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers import sites
 
 from rdmaprov import contract
@@ -49,13 +50,7 @@ def test_waiver_is_for_its_nodes_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("{rule: qos.pfc, reason: x}", "there is no rule qos.pfc"),
-        ("{rule: qos.pfc-one, reason: ' '}", "qos.pfc-one is waived without a reason"),
-        ("{rule: ofed.digest, reason: x}", "ofed.digest protects nodes or downloads"),
-        ("{rule: waivers.valid, reason: x}", "waivers.valid protects nodes or downloads"),
-    ],
+    ("entry", "message"), cases(__file__, "waiver_that_cannot_be_is_a_problem")
 )
 def test_waiver_that_cannot_be_is_a_problem(tmp_path: Path, entry: str, message: str):
     (problem,), _ = judge(tmp_path, f"fabric_waivers: [{entry}]\n")
@@ -71,14 +66,7 @@ def test_rule_that_protects_nodes_or_downloads_is_not_waived(tmp_path: Path, rul
     )
 
 
-@pytest.mark.parametrize(
-    ("wrong", "rule"),
-    [
-        ("fabric_lossless_priority: 9\n", "range.value"),
-        ("limits_sysctl: {'a=b;reboot': 1}\n", "limits.sysctl"),
-        ('nccl_environment: {NCCL_DEBUG: "INFO\\nNCCL_IB_DISABLE=1"}\n', "nccl.format"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "rule"), cases(__file__, "hostile_value_stays_a_problem"))
 def test_hostile_value_stays_a_problem(tmp_path: Path, wrong: str, rule: str):
     problems, waived = judge(tmp_path, f"{wrong}fabric_waivers: [{{rule: {rule}, reason: x}}]\n")
     assert {problem.rule for problem in problems} == {rule, "waivers.valid"}
@@ -146,19 +134,7 @@ def rules_of(tmp_path: Path, fleet: str, addresses: list[list[str]]) -> set[str]
 
 
 @pytest.mark.parametrize(
-    ("fleet", "addresses", "rule"),
-    [
-        (_IB, [["", "10.1.0.1/24"], ["", "10.1.0.2/24"]], ""),
-        (_ROCE, [["", "10.1.0.1/24"], ["", "10.1.0.2/24"]], "rails.usable"),
-        (_ROCE + "\nfabric_source_routing: false", [["10.0.0.1/32"], ["10.0.0.2/32"]], ""),
-        (_ROCE, [["10.0.0.1/32"], ["10.0.0.2/32"]], "rails.reachable"),
-        (
-            _ROCE + "\nfabric_source_routing: false",
-            [["10.0.0.1/24"], ["10.0.9.2/24"]],
-            "rails.plane",
-        ),
-        (_ROCE, [["10.0.0.1/24", "10.0.0.9/24"], ["10.0.0.2/24", "10.0.0.8/24"]], "rails.apart"),
-    ],
+    ("fleet", "addresses", "rule"), cases(__file__, "addresses_as_sites_have_them")
 )
 def test_addresses_as_sites_have_them(tmp_path: Path, fleet: str, addresses, rule: str):
     found = {each for each in rules_of(tmp_path, fleet, addresses) if each.startswith("rails.")}

@@ -3,30 +3,14 @@
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.inventory.ansible_api import read_yaml
 from rdmaprov.inventory.tags import position_of
 from rdmaprov.inventory.type_messages import notation, written_boolean, written_text
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("a: 0000:18:00.0", "0000:18:00.0"),
-        ("a: 3:1", "3:1"),
-        ("a: 2.30  # quoted: 2.31", "2.30"),
-        ("a: -1.50", "-1.50"),
-        ("a: .50", ".50"),
-        ("a: 010", "010"),
-        ("a: 0x1F", "0x1F"),
-        ("a: 2024-01-01", "2024-01-01"),
-        ("{b: 7, a: 24.10}", "24.10"),
-        ("a: &version 2.30", "2.30"),
-        ("b: &version 2.30\na: *version", "2.30"),
-        ('a: !!float "2.30"', ""),  # the position is the tag's
-        ("a: true", ""),
-    ],
-)
+@pytest.mark.parametrize(("line", "text"), cases(__file__, "text_is_as_written"))
 def test_text_is_as_written(tmp_path: Path, line: str, text: str):
     path = tmp_path / "all.yml"
     path.write_text(f"---\n{line}\n")
@@ -45,18 +29,7 @@ def test_other_text_at_the_position_is_not_shown(tmp_path: Path, content: str | 
     assert written_text(value) == ""
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("a: on  # for now", "on"),
-        ("a: No", "No"),
-        ("a:   TRUE", "TRUE"),
-        ("'a': off", "off"),
-        ('{b: no, "a": yes}', "yes"),
-        ("b: &word on\na: *word", ""),
-        ("a: !!bool yes", ""),
-    ],
-)
+@pytest.mark.parametrize(("line", "text"), cases(__file__, "boolean_is_as_written"))
 def test_boolean_is_as_written(tmp_path: Path, line: str, text: str):
     path = tmp_path / "all.yml"
     path.write_text(f"---\n{line}\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.tables import cases
 from tests.unit.helpers import sites
 
 from rdmaprov import cli, contract
@@ -18,22 +19,9 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import SiteError, load_site
 from rdmaprov.surroundings import ansible_command
 
-BILLION_LAUGHS = """\
-a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]
-b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]
-c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]
-d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]
-nccl_environment: {A: [*d, *d, *d, *d, *d, *d, *d, *d, *d]}
-"""
-VAULTED_FILE = """\
-$ANSIBLE_VAULT;1.1;AES256
-33363965326261303234386139356333613031386464663330613331393838356566323361353731
-"""
-VAULTED_VALUE = """\
-fabric_mtu_bytes: !vault |
-  $ANSIBLE_VAULT;1.1;AES256
-  33363965326261303234386139356333613031386464663330613331393838356566323361353731
-"""
+BILLION_LAUGHS = cases(__file__, "billion_laughs")
+VAULTED_FILE = cases(__file__, "vaulted_file")
+VAULTED_VALUE = cases(__file__, "vaulted_value")
 
 
 def lines(site: Path) -> list[str]:
@@ -236,31 +224,7 @@ def test_limit_looks_at_some_nodes_only(tmp_path: Path):
     assert contract.problems(load_site(site, "nodes:!n1")) != []
 
 
-NAMED = {  # by --limit: what the error names
-    "n1,gpu99": "gpu99",
-    "n1:gpu98:gpu99": "gpu98, gpu99",
-    "nodes:!gpu99": "!gpu99",
-    "nodes:&racks": "&racks",
-    "n1,~^gpu": "~^gpu",
-    "n1,~[": "~[",
-    "nodes[5]": "nodes[5]",
-    "n1,nodes[7:9]": "nodes[7:9]",
-    "n[1:9]": "n[1:9]",
-    "n1,gpu*": "gpu*",
-    "n1,bare": "bare",
-    "n1,localhost": "localhost",
-    "n1,!": "!",
-    ":": ":",
-    "n1,!n1": "n1,!n1",
-    "@names": "gpu99",
-    "@empty": "@empty",
-    "n1,@absent": "Unable to find limit file",
-    "@.": "must be a file",
-    "@noise": "codec can't decode",
-}
-
-
-@pytest.mark.parametrize(("limit", "named"), NAMED.items())
+@pytest.mark.parametrize(("limit", "named"), cases(__file__, "named").items())
 def test_part_of_a_limit_that_matches_nothing_is_named(tmp_path, monkeypatch, limit, named):
     monkeypatch.chdir(tmp_path)
     bare = {"hosts.yml": sites.GOOD["hosts.yml"] + "bare:\n"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.sites import Wrong, raw_spec
 
@@ -92,16 +93,7 @@ def test_what_is_accepted_ansible_accepts(wrong: Loaded, specs: dict[str, dict[s
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "fabric_lossless_priority: 8",
-        "fabric_roce_dscp: 64",
-        "fabric_roce_dscp: 48",
-        "fabric_roce_dscp: true",
-        "fabric_roce_dscp: 26.5",
-        "nccl_ib_address_family: ipv6",
-        "nccl_ib_address_range: 10.0.0.0/8",
-    ],
+    "text", cases(__file__, "wrong_value_is_one_problem_however_many_are_derived_from_it")
 )
 def test_wrong_value_is_one_problem_however_many_are_derived_from_it(text: str, tmp_path: Path):
     (problem,) = found(sites.write(tmp_path, {**sites.GOOD, "group_vars/nodes.yml": text}))
@@ -137,23 +129,9 @@ def test_small_neighbor_table_of_the_controller_is_noted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("gpus", "rails", "says"),
-    [
-        (8, ["ens1"], "2 nodes: 8 GPUs share 1 rail; if the node has more RDMA ports, write"),
-        (8, ["ens1", "ens2"], ""),
-        (0, ["ens1"], ""),
-        (0, ["ens1-ens8"], "2 nodes: ens1-ens8: one device to Linux, and reads like several;"),
-        (0, ["ens[1-8]", "ens{1..8}np0", "ens*"], "ens[1-8], ens{1..8}np0, ens*: one device"),
-        (0, ["ens1np0-ens8np0"], "ens1np0-ens8np0: one device to Linux"),
-        (0, ["ens1-8"], "ens1-8: one device to Linux"),
-        (0, ["rdma-rail0", "eth0-rdma1", "ens1.100", "enP2p1s0f0np0"], ""),
-        (0, ["n2", "n9"], "2 nodes: n2, n9: a rail named like a node; write the name that `ip"),
-        (0, ["n10", "n2a"], ""),
-    ],
+    ("gpus", "rails", "says"), cases(__file__, "rails_that_are_odd_and_may_be_right_are_a_note")
 )
-def test_rails_that_are_odd_and_may_be_right_are_a_note(
-    gpus: int, rails: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_rails_that_are_odd_and_may_be_right_are_a_note(gpus, rails, says, tmp_path, capsys):
     of = list(range(gpus))
     entries = "".join(f"  - {{netdev: '{name}', gpus: {of}}}\n" for name in rails)
     text = f"---\nfabric_kind: roce\nfabric_link_gbps: 400\nfabric_gpu_count: {gpus}\n"
@@ -172,13 +150,7 @@ def test_name_that_is_several_and_none_to_linux_is_told_to_be_several(name: str,
 
 
 @pytest.mark.parametrize(
-    ("kernel", "refused"),
-    [
-        ("5.4.0-150-generic", True),
-        ("5.12.0", False),
-        ("5.14.0-503.el9_5.x86_64", False),
-        ("4.18.0-553.el8_10.x86_64", False),
-    ],
+    ("kernel", "refused"), cases(__file__, "number_of_red_hats_kernels_does_not_tell")
 )
 def test_number_of_red_hats_kernels_does_not_tell(tmp_path: Path, kernel: str, refused: bool):
     more = f"peermem_kernel_version: {kernel}\npeermem_mode: dmabuf\n"

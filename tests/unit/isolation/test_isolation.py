@@ -23,9 +23,7 @@ def test_a_round_is_compared_with_itself():
     assert reference([400, 396, 404, 398]) == 404
     assert least_good([400] * 4) == BAD_SHARE * 400
     assert least_good([]) == 0
-
-
-def test_most_of_a_round_may_be_bad():
+    # Most of a round may be bad.
     assert reference([400, 400, *[200] * 8]) == 400
 
 
@@ -185,17 +183,17 @@ def test_a_node_that_is_slow_only_beside_a_bad_one_is_not_accused():
     assert (part.kind, part.nodes) == ("node", ("n0",))
 
 
-def test_two_nodes_alone_are_alike():
-    assert found(2, nodes={"n0": 0.5}).parts == []
-
-
-def test_two_nodes_that_hang_are_a_pair():
-    [part] = found(2, nodes={"n0": 0.0}).parts
-    assert (part.kind, part.proven) == ("pair", False)
-
-
-def test_a_fleet_that_is_slow_everywhere_accuses_nobody():
-    assert found(64, nodes=dict.fromkeys(names(64), 0.5)).parts == []
+@pytest.mark.parametrize(
+    ("count", "slow", "kinds"),
+    [
+        (2, {"n0": 0.5}, []),
+        (2, {"n0": 0.0}, [("pair", False)]),
+        (64, dict.fromkeys(names(64), 0.5), []),
+    ],
+    ids=["two alone are alike", "two that hang are a pair", "a fleet that is slow everywhere"],
+)
+def test_of_nodes_that_are_alike_none_is_accused(count, slow, kinds):
+    assert [(part.kind, part.proven) for part in found(count, nodes=slow).parts] == kinds
 
 
 def test_nodes_that_give_no_result_are_left_out():

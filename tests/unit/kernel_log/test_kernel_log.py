@@ -1,12 +1,11 @@
 """The reader of the kernel's log, on published lines, in all forms, on a stranger's text."""
 
-from __future__ import annotations
-
 import re
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.kernel_log import catalogue
 from rdmaprov.kernel_log.catalogue import HANDS
@@ -54,34 +53,7 @@ def test_lines_have_sixty_sources_of_which_a_third_is_kept_apart():
     assert len({each.split("/blob/")[0] for each in (*of["lines"], *of["blind"])}) >= 60
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "",
-        "[ 1843.308145] ",
-        "[ 1843.308145][  T812] ",
-        "[Sun Dec  1 14:54:40 2024] ",
-        "[Sun Dec  1 14:54:40 2024] node7 kernel: ",
-        "kern  :err   : [ 1843.308145] ",
-        "kern  :warn  : 2025-01-21T04:41:44,283302+00:00 ",
-        "2025-01-21T04:41:44,283302+00:00 ",
-        "<4>[ 1843.308145] ",
-        "[ 1843.308145 <    0.000012>] ",
-        "[ 1843.308145 <    0.000012 >] node7 kernel: ",
-        "[Sun Dec  1 14:54:40 2024 <    0.000012>] ",
-        "[Dec 1 14:54] ",
-        "Sun 2024-12-01 14:54:40 CET node7 kernel: ",
-        "1733061280.123456 node7 kernel: ",
-        "[ 1843.308145] node7 kernel: ",
-        "Dec 06 17:49:03 node7 kernel: ",
-        "Dec  6 17:49:03 node7 kernel: [ 8659.726062] ",
-        "Dec 06 17:49:03.123456 node7 kernel: ",
-        "Dec 06 17:49:03 kernel: ",
-        "déc. 06 17:49:03 node7 kernel: ",
-        "2025-01-21T04:41:44+0000 node7 kernel: ",
-        "2025-01-21T04:41:44.283302+01:00 node7 kernel: [ 8659.726062] ",
-    ],
-)
+@pytest.mark.parametrize("head", cases(__file__, "form_of_a_line"))
 def test_form_of_a_line(head):
     (event,) = parse_log(f"x\n{head}{LOST}\r\ny\n").events
     assert (event.meaning.action, event.meaning.kind) == ("reboot", "xid-79")
@@ -164,24 +136,7 @@ def test_what_was_repaired_is_history(fault, end, is_over):
 
 @pytest.mark.parametrize(
     ("line", "action"),
-    [
-        (f"{CHANGED} to 0x2 (Node Reboot Required)", "reboot"),
-        (f"{CHANGED} to 0x4 (Drain and Reset)", "reset"),
-        (f"{CHANGED} to 0x9 (Something New)", "unknown"),
-        ("NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 09 (0x1)", "reset"),
-        ("NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Nonfatal XC0 i0 Link 09 (0x1)", "ignore"),
-        ("NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT", "unknown"),
-        ("NVRM: Xid (PCI:0000:3b:00): 167, PCIE_FATAL_TIMEOUT", "unknown"),
-        ("mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 7: bd80000000100134", "hardware"),
-        ("mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 7: 9c00004000010090", "ignore"),
-        ("{1}[Hardware Error]: event severity: fatal", "hardware"),
-        ("{1}[Hardware Error]: event severity: corrected", "ignore"),
-        ("Memory failure: 0x12345: recovery action for dirty LRU page: Recovered", "hardware"),
-        (f"{NIC}High temperature on sensors with bit set 0 1", "hardware"),
-        (f"{NIC}Port module event[error]: module 0, Cable error, Bus stuck", "hardware"),
-        ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x40:2393)", "reset"),
-        ("Oops: 0000 [#1] PREEMPT SMP NOPTI", "reboot"),
-    ],
+    cases(__file__, "action_of_a_line"),
 )  # fmt: skip
 def test_action_of_a_line(line, action):
     assert [each[0] for each in said(line)] == [action]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.tables import cases
 from tests.unit.helpers.shell import shellcheck
 
 from rdmaprov.cli import run
@@ -50,13 +51,7 @@ def test_fault_has_its_functions_and_none_of_the_librarys(name):
 
 
 @pytest.mark.parametrize(
-    ("now", "there"),
-    [
-        ("ens1 10.0.1.1/24\nens2 10.0.0.1/24\n", True),
-        ("ens1 10.0.1.1/24\nens1 10.0.0.1/24\nens2 10.0.0.1/24\n", True),  # networkd's own again
-        ("ens1 10.0.0.1/24\nens2 10.0.1.1/24\n", False),
-        ("ens1 10.0.0.9/24\nens2 10.0.1.9/24\n", False),
-    ],
+    ("now", "there"), cases(__file__, "addresses_are_exchanged_while_one_is_on_the_other_rail")
 )
 def test_addresses_are_exchanged_while_one_is_on_the_other_rail(tmp_path, now, there):
     (tmp_path / "before").write_text("ens1 10.0.0.1/24\nens2 10.0.1.1/24\n")

@@ -24,8 +24,6 @@ def store(tmp_path, said):
 
 
 class Builder:
-    """Builds an image and counts how often."""
-
     def __init__(self, error=None):
         self.built = 0
         self.error = error
@@ -160,10 +158,12 @@ def image(tmp_path_factory):
     return path.read_bytes()
 
 
-def test_sector_0_is_a_boot_sector(image):
+def test_sector_0_is_a_boot_sector_and_the_core_image_follows(image):
     assert image[510:512] == b"\x55\xaa"
     assert image[:4] == b"BBBB"
     assert struct.unpack_from("<Q", image, 0x5C) == (1,)
+    assert image[512:516] == b"CCCC"
+    assert struct.unpack_from("<Q", image, 512 + 500) == (2,)  # where its rest is
 
 
 def test_one_partition_reaches_from_1_mib_to_the_end(image):
@@ -174,22 +174,14 @@ def test_one_partition_reaches_from_1_mib_to_the_end(image):
     assert image[462:510] == bytes(48)
 
 
-def test_core_image_follows_and_knows_where_its_rest_is(image):
-    assert image[512:516] == b"CCCC"
-    assert struct.unpack_from("<Q", image, 512 + 500) == (2,)
-
-
 def test_filesystem_starts_at_the_partition_and_has_its_label(image):
     start = 2048 * 512
     assert struct.unpack_from("<H", image, start + EXT4_MAGIC_OFFSET) == (EXT4_MAGIC,)
     assert image[start + 1024 + 0x78 :][:10] == b"some-label"
 
 
-def test_boot_image_of_another_size_is_refused():
+def test_boot_and_core_image_of_another_size_are_refused():
     with pytest.raises(ValueError, match="511 bytes"):
         disk.boot_sector(b"x" * 511, 4096)
-
-
-def test_core_image_too_long_for_the_gap_is_refused():
     with pytest.raises(ValueError, match="does not fit before the partition"):
         disk.core_sectors(b"x" * (2048 * 512))

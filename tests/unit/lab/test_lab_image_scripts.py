@@ -7,6 +7,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.shell import shellcheck
 
 from rdmaprov.lab import shapes
@@ -47,7 +48,6 @@ class Node:
         self.interfere("")
 
     def appear(self, mtu):
-        """Have the netdev there."""
         self.netdev.mkdir(parents=True)
         (self.netdev / "address").write_text(f"{MAC}\n")
         self.set_mtu(mtu)
@@ -82,18 +82,7 @@ class Node:
 
 
 MAC = "52:54:00:00:00:02"
-RDMA = """
-device={root}/sys/class/infiniband/$3
-case $2 in
-add)
-    mkdir "$device"
-    cp {root}/sys/class/net/$7/mtu "$device/mtu"
-    mv {root}/meanwhile {root}/now 2> /dev/null && . {root}/now
-    ;;
-delete) rm -r "$device" ;;
-esac
-exit 0
-"""
+RDMA = cases(__file__, "rdma")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.lab import patience
@@ -92,12 +93,7 @@ def test_run_returns_what_the_program_printed():
 
 
 @pytest.mark.parametrize(
-    ("words", "timeout_s", "says"),
-    [
-        (["sh", "-c", "echo out of luck >&2; exit 3"], 9, "ended with 3: out of luck"),
-        (["sleep", "30"], 0.1, "did not end within"),
-        (["no-such-program"], 9, "no-such-program is not installed"),
-    ],
+    ("words", "timeout_s", "says"), cases(__file__, "run_tells_how_a_program_failed")
 )
 def test_run_tells_how_a_program_failed(words, timeout_s, says):
     with pytest.raises(CommandError, match=says):

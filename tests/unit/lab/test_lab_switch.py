@@ -57,26 +57,18 @@ def ports(tmp_path):
     switch.wait()
 
 
-def test_broadcast_reaches_all_but_its_sender(ports):
-    ports[0].send(BROADCAST, MACS[0])
+@pytest.mark.parametrize("to", [BROADCAST, bytes([2, 9, 9, 9, 9, 9])], ids=["all", "unknown"])
+def test_broadcast_and_frame_for_an_unknown_machine_reach_all_but_the_sender(ports, to):
+    ports[0].send(to, MACS[0])
     assert [port.received() for port in ports[1:]] == [60, 60]
     assert ports[0].is_quiet()
 
 
-def test_frame_for_a_known_machine_reaches_it_alone(ports):
-    ports[0].send(MACS[1], MACS[0])
-    assert ports[1].received() == 60
+@pytest.mark.parametrize("size", [60, JUMBO_BYTES])
+def test_frame_for_a_known_machine_reaches_it_alone_and_whole(ports, size):
+    ports[0].send(MACS[1], MACS[0], size=size)
+    assert ports[1].received() == size
     assert ports[2].is_quiet()
-
-
-def test_frame_for_an_unknown_machine_reaches_all(ports):
-    ports[0].send(bytes([2, 9, 9, 9, 9, 9]), MACS[0])
-    assert [port.received() for port in ports[1:]] == [60, 60]
-
-
-def test_jumbo_frame_arrives_whole(ports):
-    ports[0].send(MACS[1], MACS[0], size=JUMBO_BYTES)
-    assert ports[1].received() == JUMBO_BYTES
 
 
 def test_machine_that_moved_is_found_at_its_new_port(ports):

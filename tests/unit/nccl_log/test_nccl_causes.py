@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.tables import cases
 from tools.nccl_wordings import wordings
 
 from rdmaprov.nccl_log.causes import UNKNOWN, causes, find_cause, last_error
@@ -11,16 +12,7 @@ from rdmaprov.nccl_log.troubles import TroubleTally
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/nccl"
 SAID = yaml.safe_load((FIXTURES / "causes.yml").read_text())
-ORDINARY = [
-    "init.cc:1 NCCL WARN NUMA balancing is enabled",
-    "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Abort COMPLETE",
-    "ras/client_support.cc:159 NCCL WARN Call to bind failed: Address already in use",
-    "sharp_plugin.c:382 NCCL WARN SHARP int8,uint8,bfloat16 Datatypes not supported",
-    "NET/IB : mlx5_1:1 Got non-fatal async event: port active(9)",
-    "graph/xml.cc:1 NCCL WARN Could not find a path for pattern 4, falling back to simple order",
-    "group.cc:71 -> 7 [Async thread]",
-    "",
-]
+ORDINARY = cases(__file__, "ordinary")
 
 
 def test_every_cause_has_words():

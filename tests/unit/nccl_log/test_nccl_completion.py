@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import cases
 from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log.completion import CompletionError, find_completions, parse_completion
@@ -24,16 +25,7 @@ def test_a_form_of_nccl_s_is_read(form):
     assert parse_completion(form["line"].encode()) == replace(UNSAID, **form["read"])
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "",
-        "NET/IB: ncclIbTest: Got CQE with error (devIndex=0, req=0x7fccfc04e028, qp_num=26257)",
-        "HINT: In many cases this error occurs when the NCCL_IB_TIMEOUT is set too short.",
-        "Got completion with error 12",
-        "NET/IB: Got completion from peer 10.0.0.2<4791> with stat",
-    ],
-)
+@pytest.mark.parametrize("message", cases(__file__, "another_message_is_no_completion"))
 def test_another_message_is_no_completion(message):
     assert parse_completion(message.encode()) is None
 

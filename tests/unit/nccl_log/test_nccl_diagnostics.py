@@ -7,32 +7,15 @@ fault was found.
 """
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log.diagnosis import conclude
 from rdmaprov.nccl_log.judgement import diagnosed, sentence
 
-HEALTHY = """\
-node01:4242 NCCL DIAG === NCCL Diagnostics ===
-node01:4242 NCCL DIAG [OK] net bw: skipped (single host or no network transport)
-node01:4242 NCCL DIAG [OK]   p2p: verified P2P access in both directions between every GPU pair (56 peer accesses)
-node01:4242 NCCL DIAG NCCL diagnostics completed in 245.3 ms across 8 ranks
-"""  # noqa: E501 - as NCCL writes it
-RAS = """\
-node042:12345 NCCL DIAG === RAS Diagnostics ===
-node042:12345 NCCL DIAG [OK]   GPU inventory: 8x NVIDIA H100 per node consistent across 8 ranks in comm 0x1234
-node042:12345 NCCL DIAG [OK]   ECC: no uncorrected volatile errors across 8 ranks in comm 0x1234
-node042:12345 NCCL DIAG [OK]   NVLink: found 18 link(s) per device, all active across 8 ranks in comm 0x1234
-node042:12345 NCCL DIAG [INFO] NCCL environment: mismatch across 8 ranks in comm 0x1234 for NCCL_DEBUG
-node042:12345 NCCL DIAG [INFO] NCCL environment: NCCL_DEBUG=INFO on rank(s) {0,1,2,3}
-node042:12345 NCCL DIAG [INFO] NCCL environment: NCCL_DEBUG=WARN on rank(s) {4,5,6,7}
-node042:12345 NCCL DIAG RAS diagnostics completed in 12.3 ms across 8 RAS peers
-"""  # noqa: E501 - as NCCL writes it
-NETWORK = """\
-node0:24563 NCCL DIAG [OK] net bw: 376.1/391.5/398.2 Gbit/s min/median/max same-nic bw (across 8 ranks) in comm 0x7a3f9b2c41d05e88
-node0:24563 NCCL DIAG [INFO] net bw: 265.1/391.5/398.0 Gbit/s min/median/max cross-nic bw (across 8 ranks) in comm 0x7a3f9b2c41d05e88
-node0:24563 NCCL DIAG [INFO] net bw: cross-nic rank 3 (node0): 265.1 Gbit/s, >30% off median 391.5 Gbit/s in comm 0x7a3f9b2c41d05e88
-"""  # noqa: E501 - as NCCL writes it
+HEALTHY = cases(__file__, "healthy")
+RAS = cases(__file__, "ras")
+NETWORK = cases(__file__, "network")
 
 
 def line(check, text, host="node01"):
@@ -118,14 +101,7 @@ def test_a_copy_between_nodes_of_an_nvlink_domain_accuses_no_node():
     assert "imex" in fault.remedy
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"path": "NVL"}, "nvlink --status"),
-        ({"path": "SYS"}, "ACS"),
-        ({"kind": "peer-memory import failed", "handle": "LEGACY_CUDA_IPC"}, "--ipc=host"),
-    ],
-)
+@pytest.mark.parametrize(("more", "words"), cases(__file__, "the_remedy_fits_the_path"))
 def test_the_remedy_fits_the_path(more, words):
     ([fault], _) = concluded(copy(**{"kind": "read mismatch", "source": 0, "target": 1, **more}))
     assert words in fault.remedy
@@ -219,16 +195,7 @@ def test_the_end_that_failed_with_two_others_is_named_alone():
 # --- odd lines -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x:1 NCCL DIAG [INFO] p2p: write mismatch srcRank=\n",
-        "x:1 NCCL DIAG [WARN] p2p: x\n",
-        "NCCL DIAG [INFO] p2p: x\n",
-        "x:1 NCCL DIAG [INFO] ECC: uncorrected on rank(s) {99999999999} across 2 ranks\n",
-        "x:1 NCCL DIAG \x1b[2J[INFO] ECC: y\n",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "odd_lines_accuse_nobody"))
 def test_odd_lines_accuse_nobody(text):
     assert concluded(text)[0] == []
 

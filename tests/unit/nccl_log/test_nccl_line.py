@@ -1,6 +1,7 @@
 """Forms of NCCL's lines: known ones are read, unknown ones are "could not tell"."""
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log import transport
@@ -53,37 +54,14 @@ def test_list_of_devices_that_nccl_cut_ends_at_the_last_whole_one():
 
 @pytest.mark.parametrize(
     ("shape", "device", "gdr", "network"),
-    [
-        ("Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0(1)/GDRDMA", 0, True, "IB"),
-        ("Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/1/GDRDMA(PCI)", 1, True, "IB"),
-        ("Channel 00/1 : 0[0] -> 2[0] [send] via NET/IB/1(1)/GDRDMA(PCI)/Shared", 1, True, "IB"),
-        ("Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA/flush=None", 0, True, "IB"),
-        ("Channel 00 : 0[1a000] -> 2[1b000] [send] via NET/IB/1/Shared", 1, False, "IB"),
-        ("Channel 31/0 : 0[0] -> 2[0] [send] via NET/AWS Libfabric/3", 3, False, "AWS Libfabric"),
-        ("Coll 00 : 0 [send] via COLLNET/SHARP/1/GDRDMA", 1, True, "SHARP"),
-        ("CollNet 00 : 0 [send] via COLLNET/SHARP/1", 1, False, "SHARP"),
-        ("CollNet 00/1 : 0 [receive] via COLLNET/SHARP/1/GDRDMA(PCI)", 1, True, "SHARP"),
-    ],
+    cases(__file__, "every_form_of_a_network_channel_is_read"),
 )
 def test_every_form_of_a_network_channel_is_read(shape, device, gdr, network):
     (channel,) = of(f"h:1:2 [0] NCCL INFO {shape}\n").channels
     assert (channel.device, channel.gdr, channel.network) == (device, gdr, network)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "P2P/direct pointer",
-        "P2P/IPC/read",
-        "P2P/IPC/CE",
-        "P2P/CUMEM",
-        "P2P/MNNVL/read",
-        "P2P/indirect/3[3]/read",
-        "SHM/direct/direct",
-        "SHM/CE/direct",
-        "direct shared memory",
-    ],
-)
+@pytest.mark.parametrize("kind", cases(__file__, "every_form_of_a_local_channel_is_read"))
 def test_every_form_of_a_local_channel_is_read(kind):
     matrix = of(f"h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {kind}\n")
     ((name, count),) = matrix.members[0].local.items()
@@ -91,14 +69,7 @@ def test_every_form_of_a_local_channel_is_read(kind):
     assert matrix.unreadable == (0, "")
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        "Channel 00/0 : 0[0] -> 1[1] via QUANTUM/0",
-        "Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB",
-        "CollNet 00/0 : 0 [both] via COLLNET/SHARP/0",
-    ],
-)
+@pytest.mark.parametrize("shape", cases(__file__, "unknown_form_of_a_channel_is_could_not_tell"))
 def test_unknown_form_of_a_channel_is_could_not_tell(shape):
     matrix = of(Job().text() + f"h:1:2 [0] NCCL INFO {shape}\n")
     (problem,) = transport.judge(matrix, Transport.ROCE, None, True)
@@ -113,19 +84,7 @@ def test_unknown_plugin_is_could_not_tell():
     assert (problem.proven, "plugin FasTrak" in problem.remedy) == (False, True)
 
 
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        "[rank3]:",
-        "12: ",
-        "[1,4]<stdout>:[4]: ",
-        "2024-12-04T05:27:44.078Z ",
-        "(RayTrainWorker pid=7, ip=192.0.2.7) ",
-        "\x1b[36m(Worker pid=7)\x1b[0m ",
-        "[2025-08-22 17:44:36] ",
-        "worker-0 | ",
-    ],
-)
+@pytest.mark.parametrize("prefix", cases(__file__, "prefixes_of_launchers_do_not_matter"))
 def test_prefixes_of_launchers_do_not_matter(prefix):
     text = "".join(f"{prefix}{line}\r\n" for line in Job().lines())
     assert of(text).channels == of(Job().text()).channels
@@ -136,24 +95,10 @@ def test_lines_that_lost_their_newline_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    ("line", "versions"),
-    [
-        ("RCCL version 2.18.3+hip5.7 HEAD:b502725", ("2.18.3",)),
-        ("RCCL version : 2.22.3-HEAD:7d8d67c", ("2.22.3",)),
-        ("h:1:1 [0] NCCL INFO RCCL version : 2.26.6-HEAD:f224e2c", ("2.26.6",)),
-        ("NCCL version 2.27.0a0+cuda12.9", ("2.27.0a0",)),
-        ("NCCL version 2.10.3+cuda11.0", ("2.10.3",)),
-        ("(RayWorkerWrapper pid=626, ip=192.0.2.107) NCCL version 2.21.5+cuda12.4", ("2.21.5",)),
-        ("h:1:2 [0] NCCL INFO NCCL version 2.24.3", ("2.24.3",)),
-        (
-            "h:1:2 [0] init.cc:9 NCCL WARN It was compiled with NCCL version 2.28.3, but is"
-            " running with NCCL library version 2.30.7.",
-            (),
-        ),
-    ],
+    ("line", "versions"), cases(__file__, "version_is_that_of_the_running_library")
 )
 def test_version_is_that_of_the_running_library(line, versions):
-    assert of(line + "\n").versions == versions
+    assert of(line + "\n").versions == tuple(versions)
 
 
 def test_absurd_numbers_are_not_believed():

@@ -47,7 +47,6 @@ def test_every_real_log_names_its_source():
 
 
 def of_h100(case):
-    """Return the matrix of a job's logs, one file for each rank."""
     return transport.read_matrix(sorted(H100.glob(f"{case}.?.log")))
 
 

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import cases
 from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log.tuning import parse_tuning, size_ranges, taken_algorithm
@@ -27,15 +28,7 @@ def test_a_form_of_nccl_s_is_read(form):
     assert parse_tuning(form["line"].encode()) == tuple(form["read"])
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "",
-        "AllReduce [Copy Engine]: 8 Bytes -> cudaMemcpy",
-        "AllReduce: many Bytes -> Algo RING proto SIMPLE",
-        "AllReduce: opCount 0 sendbuff 0x7f7a97e00400 count 1 datatype 7 op 0 root 0",
-    ],
-)
+@pytest.mark.parametrize("message", cases(__file__, "another_message_names_no_algorithm"))
 def test_another_message_names_no_algorithm(message):
     assert parse_tuning(message.encode()) is None
 

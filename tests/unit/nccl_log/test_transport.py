@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.nccl_jobs import VERSIONS, Job, judge, of
 
 from rdmaprov.nccl_log import transport
@@ -113,16 +114,7 @@ def test_two_versions_in_one_job_are_a_problem():
     assert transport.verdict(of(text)).nccl_version is None
 
 
-@pytest.mark.parametrize(
-    ("line", "cause"),
-    [
-        ("NCCL_IB_DISABLE set by environment to 1.", "`NCCL_IB_DISABLE set by environment to 1`"),
-        ("NCCL_NET set by environment to Socket", "unset it, or set it to IB"),
-        ("Failed to open libibverbs.so[.1]", "install libibverbs"),
-        ("NCCL_IB_HCA set to ens1f0", "it must name devices, not network interfaces"),
-        ("Failed to initialize NET plugin IBext_v9", "compare the plugin's version"),
-    ],
-)
+@pytest.mark.parametrize(("line", "cause"), cases(__file__, "why_sockets_is_read_from_the_log"))
 def test_why_sockets_is_read_from_the_log(line, cause):
     problems = judge(of(Job(network="Socket", environment=(line,)).text()), Transport.IB)
     assert all(cause in problem for problem in problems)
@@ -250,32 +242,7 @@ def test_channels_that_could_not_be_set_up_are_no_proof(tmp_path: Path):
     assert why.cause.startswith("no aggregation manager gave a job")
 
 
-@pytest.mark.parametrize(
-    ("line", "cause"),
-    [
-        ("NCCL INFO NCCL_COLLNET_ENABLE set by environment to 0.", "CollNet is off"),
-        ("NCCL INFO Using network IB", "CollNet is off"),
-        ("NCCL INFO NCCL_COLLNET_ENABLE set by environment to 1.", "no rank loaded the SHARP"),
-        (
-            "NCCL INFO Communicator has 2 nodes which is less than CollNet node threshold 4, "
-            "disabling CollNet",
-            "the communicator has too few nodes",
-        ),
-        (
-            "sharp_plugin.c:302 NCCL WARN SHARP group create: Streaming Tree lock failed (-18)",
-            "the trees gave no group",
-        ),
-        (
-            "NCCL INFO SHARP: Group size:2 is less than threshold:4. fallback to non-sharp",
-            "the group is too small",
-        ),
-        (
-            "sharp_plugin.c:382 NCCL WARN SHARP int8,uint8,bfloat16 Datatypes not supported",
-            "the switches do not reduce this data type",
-        ),
-        ("NCCL INFO Rank 0: 0 CollNet devices", "the SHARP plugin found no device"),
-    ],
-)
+@pytest.mark.parametrize(("line", "cause"), cases(__file__, "likely_cause"))
 def test_likely_cause(tmp_path: Path, line: str, cause: str):
     """Lines of nccl-rdma-sharp-plugins#151 and its src/sharp_plugin.c, and NCCL's src/init.cc."""
     log = tmp_path / "log"

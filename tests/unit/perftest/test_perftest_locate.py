@@ -94,6 +94,11 @@ def both(node, rail, share) -> dict[str, Any]:
     return {"sends": {(node, rail): share}, "receives": {(node, rail): share}}
 
 
+def on_rails(node, rails, share) -> dict[str, Any]:
+    slow = {(node, rail): share for rail in rails}
+    return {"sends": slow, "receives": slow}
+
+
 def only(parts):
     [part] = parts
     return part.kind, part.nodes, part.rail, part.proven
@@ -108,12 +113,25 @@ def test_a_slow_port_is_named_and_nobody_else(count, share):
     assert only(World(count, **both("n02", 3, share)).solve()) == ("rail", ("n02",), 3, True)
 
 
-@pytest.mark.parametrize(("way", "word"), [("sends", "sends"), ("receives", "receives")])
-def test_a_port_that_is_slow_one_way_does_not_accuse_its_partners(way, word):
-    slow: dict[str, Any] = {way: {("n05", 1): 0.5}}
+@pytest.mark.parametrize(
+    ("slow", "named", "why"),
+    [
+        ({"sends": {("n05", 1): 0.5}}, ("rail", ("n05",), 1, True), "it sends 5"),
+        ({"receives": {("n05", 1): 0.5}}, ("rail", ("n05",), 1, True), "it receives 5"),
+        (
+            {"sends": {("n07", rail): 0.945 for rail in RAILS}},
+            ("node", ("n07",), None, True),
+            "it sends 94 %",
+        ),
+        (on_rails("n03", RAILS, 0.4), ("node", ("n03",), None, True), ""),
+        (on_rails("n03", (1, 2), 0.5), ("node", ("n03",), None, True), "rails 1, 2: "),
+    ],
+    ids=["one way", "the other way", "a little, seen by many paths", "all rails", "half of them"],
+)
+def test_a_port_or_a_node_is_one_finding_and_no_partner_is_accused(slow, named, why):
     parts = World(**slow).solve()
-    assert only(parts) == ("rail", ("n05",), 1, True)
-    assert f"it {word} 5" in parts[0].why
+    assert only(parts) == named
+    assert why in parts[0].why
 
 
 @pytest.mark.parametrize("error", ["completion", "timeout", "no-path", "no-server"])
@@ -133,25 +151,7 @@ def test_two_ports_at_fault_are_both_named_although_they_met():
     }
 
 
-def test_a_little_slower_is_seen_by_many_paths_together():
-    parts = World(sends={("n07", rail): 0.945 for rail in RAILS}).solve()
-    assert only(parts) == ("node", ("n07",), None, True)
-    assert "it sends 94 %" in parts[0].why
-
-
 # --- nodes, rails, leaves ----------------------------------------------------------------------
-
-
-def test_a_node_slow_on_all_rails_is_one_finding():
-    slow = {("n03", rail): 0.4 for rail in RAILS}
-    assert only(World(sends=slow, receives=slow).solve()) == ("node", ("n03",), None, True)
-
-
-def test_a_node_slow_on_half_of_its_rails_is_one_finding_that_lists_them():
-    slow = {("n03", rail): 0.5 for rail in (1, 2)}
-    parts = World(sends=slow, receives=slow).solve()
-    assert only(parts) == ("node", ("n03",), None, True)
-    assert parts[0].why.startswith("rails 1, 2: ")
 
 
 def test_a_port_that_is_slow_now_and_then_is_named_and_not_sure():
@@ -265,17 +265,18 @@ def test_a_path_that_passes_when_tested_again_is_not_sure():
     assert "comes and goes" in part.why
 
 
-def test_all_paths_slow_is_the_fabric():
-    [part] = World(whole=0.8).solve()
+@pytest.mark.parametrize(
+    ("slow", "why"),
+    [
+        ({"whole": 0.8}, "80 %"),
+        ({"blocks": {(f"l{n}", "*", rail): 0.5 for n in range(4) for rail in RAILS}}, "across lea"),
+    ],
+    ids=["all paths", "spines"],
+)
+def test_what_is_slow_everywhere_is_the_fabric(slow, why):
+    [part] = World(**slow).solve()
     assert (part.kind, part.proven) == ("fleet", True)
-    assert "80 %" in part.why
-
-
-def test_slow_spines_are_the_fabric():
-    blocks = {(f"l{one}", "*", rail): 0.5 for one in range(4) for rail in RAILS}
-    [part] = World(blocks=blocks).solve()
-    assert (part.kind, part.proven) == ("fleet", True)
-    assert "across leaves" in part.why
+    assert why in part.why
 
 
 def test_paths_slow_by_chance_accuse_no_port():

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.acceptance.paths.perftests import outcome
 from rdmaprov.perftest import errors
@@ -46,12 +47,7 @@ def test_a_table_of_bandwidths_gives_the_mean_in_gb_s(name: str, gb_s: float) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "usec"),
-    [
-        ("lat-5.txt", 2, 1.58),
-        ("lat-mlx4-all-sizes.txt", 2, 0.89),
-        ("lat-mlx4-all-sizes.txt", 8, 0.89),
-    ],
+    ("name", "size", "usec"), cases(__file__, "a_table_of_latencies_gives_the_typical_one")
 )
 def test_a_table_of_latencies_gives_the_typical_one(name: str, size: int, usec: float) -> None:
     figures = read_figures(fixture(name), size)
@@ -100,45 +96,13 @@ def test_a_text_without_a_possible_number_of_that_size_gives_none(text: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "word", "said"),
-    [
-        ("fail-completion.txt", errors.COMPLETION, "Completion with error at client"),
-        ("fail-completion-counts.txt", errors.COMPLETION, "Completion with error at client"),
-        ("fail-memory-locked.txt", errors.NO_MEMORY, "Couldn't allocate MR"),
-        ("fail-no-peermem.txt", errors.NO_MEMORY, "Couldn't allocate MR with error=14"),
-        ("fail-connect.txt", errors.NO_ANSWER, "Couldn't connect to 10.55.206.82:18515"),
-        ("fail-4.5-no-clock.txt", errors.NO_CLOCK, "Correlation coefficient r^2: 0.349773 < 0.9"),
-        ("fail-4.5-no-device.txt", errors.NO_DEVICE, "Did not detect devices"),
-        (
-            "fail-4.5-no-cuda.txt",
-            errors.NO_GPU_MEMORY,
-            "ib_write_bw: unrecognized option '--use_cuda=0'",
-        ),
-    ],
+    ("name", "word", "said"), cases(__file__, "a_failure_has_the_word_of_its_cause")
 )
 def test_a_failure_has_the_word_of_its_cause(name: str, word: str, said: str) -> None:
     assert cause(fixture(name)) == (word, said)
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        (
-            "Failed to modify QP 291 to RTR\n Unable to Connect the HCA's through the link\n",
-            errors.NO_PATH,
-        ),
-        ("Couldn't listen to port 18515\n", errors.PORT_IN_USE),
-        (" Port number 1 state is Down\n Couldn't set the link layer\n", errors.NO_DEVICE),
-        (
-            " Gid index should be between 0 and 64\n Parser function exited with Error\n",
-            errors.NO_DEVICE,
-        ),
-        ("initializing CUDA\ncuInit(0) returned 100\n", errors.NO_GPU_MEMORY),
-        ("initializing CUDA\nCouldn't allocate MR with error=14\n", errors.NO_GPU_MEMORY),
-        ("Conflicting CPU frequency values detected: 1.0 != 2.0. CPU Frequency is not max.\n", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "word"), cases(__file__, "what_its_source_says_has_a_word"))
 def test_what_its_source_says_has_a_word(text: str, word: str) -> None:
     assert cause(text)[0] == word
 
@@ -161,16 +125,7 @@ def test_what_perftest_says_is_shown_without_control_characters_and_cut() -> Non
     assert len(last_line("x" * 900)) == 300
 
 
-@pytest.mark.parametrize(
-    ("name", "mtu"),
-    [
-        ("bw-25-duration-gbits.txt", 4096),
-        ("bw-6-soft-roce-mb.txt", 1024),
-        ("bw-24.json", 1024),
-        ("bw-4.5-no-json.txt", 4096),
-        ("fail-connect.txt", 0),
-    ],
-)
+@pytest.mark.parametrize(("name", "mtu"), cases(__file__, "the_mtu_of_the_path_is_read"))
 def test_the_mtu_of_the_path_is_read(name, mtu):
     assert read_mtu((FIXTURES / name).read_text()) == mtu
 

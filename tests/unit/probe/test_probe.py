@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.local_node import here
 from tests.unit.helpers.waiting import has_ended
 
@@ -25,12 +26,9 @@ def probe():
     with_nodes.close()
 
 
-def test_answer_has_status_and_output(probe):
+def test_answer_has_status_and_each_byte_of_the_output(probe):
     answer = probe.run("n1", "echo out; echo err >&2; exit 3")
     assert (answer.rc, answer.out, answer.err) == (3, "out\n", "err\n")
-
-
-def test_output_keeps_each_byte(probe):
     answer = probe.run("n1", r"printf '\377\303\244'")
     assert answer.out.encode("utf-8", "surrogateescape") == b"\xff\xc3\xa4"
 
@@ -97,22 +95,7 @@ def test_no_file_is_written_on_the_node():
 
 
 @pytest.mark.parametrize(
-    ("script", "says"),
-    [
-        ("echo 'sudo: a password is required' >&2; exit 1", "n1: sudo requires a password"),
-        ("echo 'bash: python3: command not found' >&2; exit 127", "n1: python3 was not found"),
-        ("echo 'sudo: python3: command not found' >&2; exit 1", "n1: python3 was not found"),
-        ("echo 'bash: line 1: sudo: command not found' >&2; exit 127", "n1: sudo is not installed"),
-        ("echo 'sh: 1: sudo: not found' >&2; exit 127", "n1: sudo is not installed"),
-        ("echo 'zsh:1: command not found: sudo' >&2; exit 127", "n1: sudo is not installed"),
-        (
-            "echo 'env: \u2018sudo\u2019: No such file or directory' >&2; exit 127",
-            "n1: sudo is not",
-        ),
-        ("echo 'Permission denied (publickey).' >&2; exit 255", "n1: ssh rejects the user"),
-        ("exit 7", r"n1: the connection ended \(7\): no message"),
-        ("echo only chatter", "n1: the connection ended"),
-    ],
+    ("script", "says"), cases(__file__, "connection_that_does_not_come_to_be_has_its_reason")
 )
 def test_connection_that_does_not_come_to_be_has_its_reason(script, says):
     probe = Probe({"n1": here(argv=("/bin/sh", "-c", script)), "n2": here("n2")})

@@ -11,6 +11,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis.strategies import text
+from tests.tables import cases
 from tests.unit.helpers.local_node import here
 from tests.unit.helpers.waiting import has_ended
 
@@ -67,26 +68,7 @@ def test_agent_starts_processes_where_python_has_no_posix_spawn(monkeypatch, tmp
 
 
 @pytest.mark.parametrize(
-    ("command", "found"),
-    [
-        ("cat /proc/version", ["cat", "/proc/version"]),
-        ("/usr/sbin/sysctl -n kernel.pid_max", ["/usr/sbin/sysctl", "-n", "kernel.pid_max"]),
-        ("dpkg-query -f '${Status}' -W bash", ["dpkg-query", "-f", "${Status}", "-W", "bash"]),
-        ("ls '/a b' ''", ["ls", "/a b", ""]),
-        ("test -e /etc", []),
-        ("echo a", []),
-        ("cat /etc/*", []),
-        ("cat ~/a", []),
-        ("cat a b'c d'", []),
-        ("cat 'a'b", []),
-        ("cat 'a", []),
-        ("cat $HOME", []),
-        ("cat a|cat", []),
-        ("cat a\nid", []),
-        ("LC_ALL=C ls", []),
-        ("'cat' a", []),
-        ("", []),
-    ],
+    ("command", "found"), cases(__file__, "shell_is_left_out_only_where_it_has_nothing_to_do")
 )
 def test_shell_is_left_out_only_where_it_has_nothing_to_do(command, found):
     assert words(command.encode()) == [word.encode() for word in found]
@@ -194,18 +176,7 @@ def test_name_on_which_a_program_hangs_costs_no_other_its_answer(slow_query):
 
 
 # What is no answer of the agent's, after a mark that is right. Each hung the run, or took memory.
-LIES = {
-    "status that is no number": r"0 abc 0 0\n",
-    "number that nobody asked": r"7 0 0 0\n",
-    "answered twice": r"0 0 0 0\n0 0 0 0\n",
-    "5,000 digits": r"0 0 $(printf %05000d 9) 0\n",
-    "negative length": r"0 0 -1 0\n",
-    "more than the agent sends": r"0 0 99999999 0\n",
-    "a word too many": r"0 0 0 0 0\n",
-    "no line at all": r"$(head -c 3000000 /dev/zero | tr '\0' x)",
-    "no UTF-8": r"\377\376 0 0 0\n",
-    "other digits": r"\331\240 0 0 0\n",
-}
+LIES = cases(__file__, "lies")
 
 
 def ask_again_and_again(probe, command):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.local_node import here
 
@@ -67,31 +68,12 @@ def test_connection_that_is_lost_behind_its_login_is_not_made_again(tmp_path):
     assert (tmp_path / "tries").read_text() == (tmp_path / "runs").read_text() == "x\n"
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "kex_exchange_identification: read: Connection reset by peer",
-        "ssh_exchange_identification: Connection closed by remote host",
-        "Connection closed by UNKNOWN port 65535",
-        "Connection reset by 198.51.100.7 port 22",
-        "stdio forwarding failed",
-    ],
-)
+@pytest.mark.parametrize("said", cases(__file__, "words_of_a_dropped_login"))
 def test_words_of_a_dropped_login(said):
     assert is_dropped(said)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Connection to 198.51.100.7 closed by remote host.",
-        "client_loop: send disconnect: Broken pipe",
-        "Read from remote host n1: Connection reset by peer",
-        "root@n1: Permission denied (publickey).",
-        "root@jump: Permission denied (publickey).\nConnection closed by UNKNOWN port 65535",
-        "channel 0: open failed: connect failed: Connection refused\nstdio forwarding failed",
-    ],
-)
+@pytest.mark.parametrize("said", cases(__file__, "words_of_another_end"))
 def test_words_of_another_end(said):
     assert not is_dropped(said)
 
@@ -288,22 +270,7 @@ def test_what_ansible_cfg_and_the_environment_say_counts(tmp_path):
     assert connect_s == 7
 
 
-USERS = [
-    ({"ansible_become": True}, "sudo -H -S -n -n -u root python3"),
-    ({"ansible_become": "yes", "ansible_become_user": "x y"}, "sudo -H -S -n -n -u 'x y' python3"),
-    ({"ansible_become": False, "ansible_become_user": "root"}, "python3"),
-    ({"ansible_become": False, "ansible_become_password": "x"}, "python3"),
-    (
-        {"ansible_become": True, "ansible_become_password": "{{ unit }}x"},
-        "sudo -H -S -S -p rdmaprov-prompt -u root python3",
-    ),
-    (
-        {"ansible_become": True, "ansible_become_pass": "x", "ansible_become_flags": "-EnH"},
-        "sudo -EH -S -p rdmaprov-prompt -u root python3",
-    ),
-    ({"ansible_python_interpreter": "auto_silent"}, "python3"),
-    ({"ansible_python_interpreter": "/usr/bin/env python3"}, "/usr/bin/env python3"),
-]
+USERS = cases(__file__, "users")
 
 
 def test_python_is_started_as_the_right_user(tmp_path):

@@ -66,7 +66,6 @@ def at_limit(monkeypatch):
 
 
 def why(probe, text, limit_s):
-    """Return why n1 does not answer a command."""
     with pytest.raises((NoAnswer, NodeUnreachable)) as found:
         probe.run("n1", text, fresh=True, limit_s=limit_s)
     return found.value.message
@@ -215,7 +214,6 @@ def stopped_sshd():
 
 
 def connections(listener):
-    """Return how many there were."""
     found = []
     while True:
         try:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.local_node import here
 from tests.unit.helpers.waiting import has_ended, until
 
@@ -45,7 +46,6 @@ def answers(by, **limits):
 
 
 def lost(probe, name="n1", text="echo hi"):
-    """Return why a node gives no answer."""
     with pytest.raises(NodeUnreachable) as found:
         probe.run(name, text)
     return str(found.value)
@@ -97,14 +97,7 @@ def test_relay_that_dies_in_the_middle_loses_its_nodes_and_no_other(probing, tmp
 
 
 @pytest.mark.parametrize(
-    ("script", "says"),
-    [
-        (
-            "echo 'u@r1: Permission denied (publickey).' >&2; exit 255",
-            "rejects the user or the key",
-        ),
-        ("echo 'sh: 1: python3: not found' >&2; exit 127", "python3 was not found"),
-    ],
+    ("script", "says"), cases(__file__, "relay_that_is_refused_is_asked_once_and_named")
 )
 def test_relay_that_is_refused_is_asked_once_and_named(probing, tmp_path, script, says):
     by = relay(("/bin/sh", "-c", f"echo x >>{tmp_path}/tries; {script}"))

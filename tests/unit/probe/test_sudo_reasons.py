@@ -1,10 +1,9 @@
 """The password of sudo, and what sudo and the shell print when there is none, or it refuses."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.local_node import here
 
 from rdmaprov.apply.events import parse_event
@@ -17,36 +16,7 @@ from rdmaprov.probe.target import Target
 PASSWORD = "sudo requires a password. Pass --ask-become-pass, or allow sudo without a password"
 MISSING = "sudo is not installed. Install it on the node, or log in as root"
 # As sudo 1.8 and 1.9 (Debian 12 and 13, RHEL 7 to 9), bash, dash, zsh and env print it.
-PRINTED = {
-    "no-password": ("sudo: a password is required\n", PASSWORD),
-    "no-terminal": (
-        "sudo: a terminal is required to read the password; either use the -S option to read from"
-        " standard input or configure an askpass helper\nsudo: a password is required\n",
-        PASSWORD,
-    ),
-    "requiretty": (
-        "sudo: sorry, you must have a tty to run sudo\n",
-        "sudo requires a terminal. On the node, remove requiretty",
-    ),
-    "no-sudoer": (
-        "ops is not in the sudoers file.  This incident will be reported.\n",
-        "sudo rejects the user. On the node, allow ansible_user",
-    ),
-    "other-command": (
-        "Sorry, user ops is not allowed to execute '/usr/bin/python3 -' as root on gpu01.\n",
-        "sudo rejects the user",
-    ),
-    "wrong-password": (
-        "Sorry, try again.\nsudo: no password was provided\nsudo: 1 incorrect password attempt\n",
-        "sudo rejects the password. Check ansible_become_password",
-    ),
-    "bash": ("bash: line 1: sudo: command not found\n", MISSING),
-    "dash": ("/bin/sh: 1: sudo: not found\n", MISSING),
-    "zsh": ("zsh:1: command not found: sudo\n", MISSING),
-    "plain": ("sudo: command not found\n", MISSING),
-    "path": ("bash: line 1: /usr/local/bin/sudo: No such file or directory\n", MISSING),
-    "env": ("env: \u2018sudo\u2019: No such file or directory\n", MISSING),
-}
+PRINTED = cases(__file__, "printed")
 CASES = pytest.mark.parametrize(("printed", "says"), PRINTED.values(), ids=PRINTED)
 
 
@@ -87,14 +57,7 @@ def test_what_ansible_says_itself_is_told_alike(message: str, says: str):
     assert event.message.startswith(says)
 
 
-@pytest.mark.parametrize(
-    "printed",
-    [
-        "sudo: python3: command not found\n",
-        "sudo: unable to resolve host gpu01: Name or service not known\nTraceback: KeyError: 1\n",
-        "bash: line 1: python3: command not found\n",
-    ],
-)
+@pytest.mark.parametrize("printed", cases(__file__, "what_sudo_did_not_cause_is_not_told_as_sudo"))
 def test_what_sudo_did_not_cause_is_not_told_as_sudo(printed: str):
     assert sudo_reason(printed) is None
 

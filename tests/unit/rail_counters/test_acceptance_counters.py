@@ -252,44 +252,46 @@ def judge(lost, leaves=LEAVES, **here):
     return {(each.level, each.nodes, each.rail) for each in found}
 
 
-def test_a_bad_link_is_named_and_not_the_senders_at_its_other_ends():
-    lost = {(5, 0): 4000, (4, 0): 2000, (9, 0): 2000}
-    assert judge(lost, port__symbol_error=((5, 0), 5000)) == {("rail", ("n5",), 0)}
+LEAF_1, BAD_LINK = ("n4", "n5", "n6", "n7"), ((5, 0), 5000)
 
 
-def test_losses_on_another_rail_are_not_explained_by_it():
-    found = judge({(7, 1): 4000}, port__symbol_error=((5, 0), 5000))
-    assert found == {("rail", ("n5",), 0), ("rail", ("n7",), 1)}
-
-
-def test_the_end_that_misses_as_much_as_all_its_peers_is_named():
-    assert judge({(5, 0): 4000, (4, 0): 2000, (9, 0): 2100}) == {("rail", ("n5",), 0)}
-
-
-def test_of_two_ends_that_miss_alike_both_are_named():
-    assert judge({(5, 0): 4000, (4, 0): 4100}) == {("pair", ("n4", "n5"), 0)}
-
-
-def test_a_leaf_that_loses_packets_is_named_with_its_rail():
-    lost = {(node, 1): 3000 for node in (4, 5, 6, 7)} | {(3, 1): 3000}
-    assert judge(lost) == {("leaf", ("n4", "n5", "n6", "n7"), 1)}
-
-
-def test_senders_in_other_leaves_do_not_hide_the_leaf():
-    lost = {(node, 1): 3000 for node in (4, 5, 6, 7)} | {(node, 1): 2000 for node in (0, 8, 9, 12)}
-    assert judge(lost) == {("leaf", ("n4", "n5", "n6", "n7"), 1)}
-
-
-def test_a_leaf_that_loses_packets_on_all_rails_is_one_finding():
-    lost = {(node, rail): 3000 for node in (3, 4, 5, 6, 7) for rail in (0, 1)}
-    assert judge(lost) == {("leaf", ("n4", "n5", "n6", "n7"), None)}
+@pytest.mark.parametrize(
+    ("lost", "symbol_error", "named"),
+    [
+        ({(5, 0): 4000, (4, 0): 2000, (9, 0): 2000}, BAD_LINK, {("rail", ("n5",), 0)}),
+        ({(7, 1): 4000}, BAD_LINK, {("rail", ("n5",), 0), ("rail", ("n7",), 1)}),
+        ({(5, 0): 4000, (4, 0): 2000, (9, 0): 2100}, None, {("rail", ("n5",), 0)}),
+        ({(5, 0): 4000, (4, 0): 4100}, None, {("pair", ("n4", "n5"), 0)}),
+        ({(node, 1): 3000 for node in (3, 4, 5, 6, 7)}, None, {("leaf", LEAF_1, 1)}),
+        (
+            {(node, 1): 3000 if node in (4, 5, 6, 7) else 2000 for node in (0, *range(4, 10), 12)},
+            None,
+            {("leaf", LEAF_1, 1)},
+        ),
+        (
+            {(node, rail): 3000 for node in (3, 4, 5, 6, 7) for rail in (0, 1)},
+            None,
+            {("leaf", LEAF_1, None)},
+        ),
+        ({(node, 0): 300 for node in range(16)}, None, set()),
+    ],
+    ids=[
+        "a bad link and not the senders at its other ends",
+        "losses on another rail are not explained by it",
+        "the end that misses as much as all its peers",
+        "of two ends that miss alike both",
+        "a leaf with its rail",
+        "senders in other leaves do not hide the leaf",
+        "a leaf on all rails is one finding",
+        "losses that wrong bits explain accuse nobody",
+    ],
+)
+def test_losses_name_the_part_that_explains_them(lost, symbol_error, named):
+    own = {"port__symbol_error": symbol_error} if symbol_error else {}
+    assert judge(lost, **own) == named
 
 
 def test_losses_everywhere_are_the_fabric_s():
+    assert judge({}, leaves={}) == set()
     ((level, nodes, rail),) = judge({(node, 0): 3000 for node in range(16)})
     assert (level, len(nodes), rail) == ("fleet", 16, 0)
-
-
-def test_losses_that_wrong_bits_explain_accuse_nobody():
-    assert judge({(node, 0): 300 for node in range(16)}) == set()
-    assert judge({}, leaves={}) == set()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.tables import cases
 from tests.unit.record.test_record import made
 
 from rdmaprov.record.anonymous import Pseudonyms
@@ -45,24 +46,7 @@ def test_what_is_no_secret_stays(text):
 
 
 HOSTS = "127.0.0.1 localhost\n10.20.30.7 gpu07.cluster.lan gpu07\n10.20.30.9 store01\n"
-TEXTS = {
-    "/etc/hosts": HOSTS,
-    "/ip": "inet 10.1.2.7/24 brd 10.1.2.255 scope global\ninet6 2001:db8:5:6::7/64\n"
-    "inet6 fe80::ba3f:d2ff:fe55:6677/64\nlink/ether b8:3f:d2:55:66:77 brd ff:ff:ff:ff:ff:ff",
-    "/route": "default via 10.1.2.254 dev ens1\n10.0.0.0/8 via 10.1.2.254\n10.1.2.0/24 dev ens1",
-    "/gid": "fe80:0000:0000:0000:ba3f:d2ff:fe55:6677",
-    "/mapped": "0000:0000:0000:0000:0000:ffff:0a01:0207",
-    "/guid": "b83f:d203:0055:6677",
-    "/ibstat": "Node GUID: 0xb83fd20300556677\nversion 10.1.0.7-1\nfirmware 28.39.1002",
-    "/name": "enxb83fd2556677",
-    "/serial": "Serial Number: MT2233X00999\nserial: MT2233X00999",
-    "/nm": "[connection]\nuuid=11111111-2222-5333-8444-555555555555\n",
-    "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c": "",
-    "/fs": "UUID=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee\n11111111-2222-5333-8444-555555555555",
-    "/pci": "0000:18:00.0 12:34:56 GPU-aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee",
-    "/ipoib": "80:00:02:08:fe:80:00:00:00:00:00:00:b8:3f:d2:03:00:55:66:77 brd "
-    "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff",
-}
+TEXTS = cases(__file__, "texts")
 
 
 def other_texts() -> dict[str, str]:
@@ -115,23 +99,7 @@ def test_what_is_no_address_stays():
     assert found["/fs"].endswith("11111111-2222-5333-8444-555555555555")
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        "password",
-        "a-b.c_",
-        "-----BEGIN ",
-        "ab:cd:",
-        "1.2.3.",
-        " \t",
-        "0a",
-        "proxy=a:",
-        "root=iscsi:",
-        "pin:\n ",
-        "Pass",
-        "_pw",
-    ],
-)
+@pytest.mark.parametrize("part", cases(__file__, "text_of_a_hostile_node_takes_no_hours"))
 def test_text_of_a_hostile_node_takes_no_hours(part):
     text = part * 20_000
     begun = time.process_time()

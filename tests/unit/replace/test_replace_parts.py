@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.scheduler.test_scheduler_service import IDLE
@@ -115,16 +116,7 @@ def test_witnesses_are_idle_two_of_the_own_leaf_and_few_of_many_leaves(site):
     assert choose_witnesses(nodes, none, None, [last]) == []
 
 
-RAIL = {
-    "device": "mlx5_0",
-    "pci": "0000:18:00.0",
-    "netdev": "ens1",
-    "model": "15b3:1021",
-    "card": "a088:c203:0012:3456",
-    "firmware": "28.39.1002",
-    "numa_node": 0,
-    "gbps": 400,
-}
+RAIL = cases(__file__, "rail")
 FACTS = {
     "rails": [RAIL],
     "gpus": [{"pci": "0000:1a:00.0"}],
@@ -190,23 +182,7 @@ def test_witness_list_of_a_user_is_names_or_a_number():
 
 
 # Keeps what kubectl is asked to change in files; says one job while the file `job` is there.
-KUBECTL = """\
-#!/bin/sh
-cd "{place}"
-case "$*" in
-*reason-) rm -f reason ;;
-"annotate --overwrite node n1 rdmaprov/reason="*) echo "${{5#*=}}" > reason ;;
-"cordon n1") echo true > cordoned ;;
-"uncordon n1") rm -f cordoned ;;
-"drain n1 "*) echo "$*" >> drains ;;
-"get node n1 "*annotations*) cat reason 2>/dev/null ;;
-"get node n1 "*unschedulable*) cat cordoned 2>/dev/null ;;
-"get node n1 "*Ready*) printf True ;;
-"get pods "*) cat job 2>/dev/null ;;
-*) echo "unknown: $*" >&2; exit 1 ;;
-esac
-true
-"""
+KUBECTL = cases(__file__, "kubectl")
 
 
 def test_guide_s_script_for_kubernetes_drains_waits_and_returns(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 from tests.report import gate_runs, runs
+from tests.tables import cases
 
 from rdmaprov.report import of_accept, of_apply, of_validate
 from rdmaprov.report.issues import (
@@ -29,17 +30,7 @@ def said(node, text, remedy="", tone=Tone.BAD):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("gpu01 ens1: MTU is 1 (/net/ens1/mtu)", "gpu02 ens7: MTU is 1 (/net/ens7/mtu)", True),
-        ("gpu01 ens1: MTU is 1500", "gpu01 ens1: MTU is 1400", False),
-        ("refused by 192.0.2.1 port 22", "refused by 192.0.2.9 port 22", True),
-        ("gpu01 ens1 (rail 0): lost", "gpu02 ens2 (rail 1): lost", True),
-        ("gpu01: nvidia is 535", "gpu02: nvidia is 570", False),
-        ("no device mlx5_0", "no device mlx5_1", True),
-        ("rail 0: no device enp1s0f0np0", "rail 1: no device ens2", True),
-        ("mlx5_core is not loaded", "mlx5_ib is not loaded", False),
-    ],
+    ("one", "other", "same"), cases(__file__, "messages_are_alike_but_for_node_and_device")
 )
 def test_messages_are_alike_but_for_node_and_device(one, other, same):
     assert len(group_messages([said("gpu01", one), said("gpu02", other)], SITE)) == (

@@ -66,7 +66,6 @@ SCHEMA = Path(__file__).parents[3] / "docs/results.schema.json"
 
 
 def measured(count, rails=2, bad="gpu04", per_leaf=4, error=""):
-    """Return the paths of a fleet in which a node's rail 1 is slow."""
     nodes = list(runs.names(count))
     chance = random.Random(1)
     leaf_of = {node: f"leaf{number // per_leaf}" for number, node in enumerate(nodes)}
@@ -114,7 +113,6 @@ def test_a_path_without_data_is_bad_or_unknown_and_says_why(error, share):
 
 @pytest.fixture(scope="module")
 def results():
-    """Return results of a gate with paths."""
     return {**gate_runs.accepted(16), "paths": runs.plain(measured(16))}
 
 

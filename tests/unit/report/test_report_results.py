@@ -6,6 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from tests.report import gate_runs, runs
+from tests.tables import cases
 
 from rdmaprov.apply.events import Change, RolePlan, Survey
 from rdmaprov.apply.results import NodeResult, role_states
@@ -86,14 +87,7 @@ def test_role_s_state_is_what_became_of_it(node, states):
     )
 
 
-@pytest.mark.parametrize(
-    ("test", "name"),
-    [
-        ("test_mtu.py::test_mtu_running[gpu07-rail3]", "mtu"),
-        ("../own/test_disks.py::test_it", "disks"),
-        ("checks.py", "checks"),
-    ],
-)
+@pytest.mark.parametrize(("test", "name"), cases(__file__, "subject_is_the_file_s"))
 def test_subject_is_the_file_s(test, name):
     assert subject(test) == name
 

@@ -1,7 +1,5 @@
 """How long a verb will take, by the runs that are in runs/."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Sequences of runs: a node passed if, and only if, the last word about it is a complete pass."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import cases
 
 from rdmaprov.acceptance.stages import preflight
 from rdmaprov.cli.replace_work import known_good
@@ -25,42 +24,9 @@ FAULT = {"test": "test_mtu.py::test_mtu[gpu01-rail0]", "node": NODE, "rail": 0, 
 
 # By name: the verb, the state of the node, what left checks out, whether the node was asked all.
 PASS, FAIL = "passed", "failed"
-RUNS = {
-    "complete": ("validate", PASS, [], True),
-    "complete, wrong": ("validate", FAIL, [], True),
-    "-k": ("validate", PASS, ["-k hugepages"], False),
-    "-k, wrong": ("validate", FAIL, ["-k hugepages"], False),
-    "-m": ("validate", PASS, ["-m mtu"], False),
-    "-x, wrong": ("validate", FAIL, [], False),
-    "-x, ended by another node": ("validate", "unknown", [], False),
-    "--lf": ("validate", PASS, ["--lf"], False),
-    "a file": ("validate", PASS, ["validate/test_mtu.py"], False),
-    "--limit to it": ("validate", PASS, [], True),
-    "--limit to others": ("validate", None, [], False),
-    "--record": ("validate", PASS, ["--record"], False),
-    "--record, wrong": ("validate", FAIL, ["--record"], False),
-    "interrupted": ("validate", "unknown", [], False),
-    "unreachable": ("validate", "unknown", [], False),
-    "apply changed it": ("apply", "changed", [], False),
-    "apply failed": ("apply", FAIL, [], False),
-    "apply did nothing": ("apply", "unchanged", [], False),
-    "apply never reached it": ("apply", "unreachable", [], False),
-    "apply lost it": ("apply", "unreachable", ["nccl"], False),
-    "revert changed it": ("revert", "changed", [], False),
-    "plan": ("plan", "pending", [], False),
-    "boots": ("", "", [], False),
-    "another site of the same name": ("validate", PASS, [], True),
-    "0.1.0": ("validate", PASS, None, None),
-}
+RUNS = cases(__file__, "runs")
 # Those that end without the node's boot: it was not asked, or older versions did not ask.
-BOOTLESS = (
-    "interrupted",
-    "unreachable",
-    "apply never reached it",
-    "--record",
-    "--record, wrong",
-    "0.1.0",
-)
+BOOTLESS = cases(__file__, "bootless")
 # What of these is a word about the node; nothing of the others is.
 WORDS = {
     "complete": True,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.tables import cases
 
 from rdmaprov.acceptance.launchers import allocation
 from rdmaprov.cli import idle_nodes
@@ -89,10 +90,23 @@ def out(made, **options):
     return take_out(made, ["n1"], "replace", **options)["n1"]
 
 
-def test_idle_node_is_drained_with_our_mark():
-    made = Made(IDLE)
-    assert out(made).is_ok
-    assert made.done == ["drain n1: rdmaprov: replace"]
+OURS = replace(ADMINS, reason="rdmaprov: replace: validate failed")
+
+
+@pytest.mark.parametrize(
+    ("looks", "take_over", "done"),
+    [
+        ((IDLE,), False, ["drain n1: rdmaprov: replace"]),
+        ((IDLE, starts, keep, ends), False, ["drain n1: rdmaprov: replace"]),
+        ((ADMINS,), True, ["drain n1: rdmaprov: replace (was: bad board)"]),
+        ((OURS,), False, []),
+    ],
+    ids=["idle", "a job starts between look and drain", "taken over", "drained by us already"],
+)
+def test_node_is_drained_once_with_our_mark(looks, take_over, done):
+    made = Made(*looks)
+    assert out(made, take_over=take_over).is_ok
+    assert made.done == done
 
 
 def test_job_that_started_before_the_drain_is_waited_for():
@@ -101,12 +115,6 @@ def test_job_that_started_before_the_drain_is_waited_for():
     assert out(made, tell=said.append).is_ok
     assert said == ["n1: idle (rdmaprov: replace) job 7; waiting up to 10.0 s"]
     assert made.now.drains
-
-
-def test_job_that_starts_in_the_gap_between_look_and_drain_is_waited_for():
-    made = Made(IDLE, starts, keep, ends)
-    assert out(made).is_ok
-    assert made.done == ["drain n1: rdmaprov: replace"]
 
 
 def test_job_that_does_not_end_leaves_the_node_drained_and_unknown():
@@ -125,12 +133,6 @@ def test_somebody_s_reason_stays_and_the_node_counts_as_empty():
     assert said == ["n1: drained (bad board): somebody else's reason, which stays"]
 
 
-def test_somebody_s_reason_is_kept_in_ours_when_it_is_taken_over():
-    made = Made(ADMINS)
-    assert out(made, take_over=True).is_ok
-    assert made.done == ["drain n1: rdmaprov: replace (was: bad board)"]
-
-
 def test_reason_that_slurm_wrote_itself_is_nobody_s():
     made = Made(replace(IDLE, word="down", idle=False, up=False, reason="Not responding"))
     assert out(made).is_ok
@@ -142,12 +144,6 @@ def test_node_that_somebody_resumes_while_jobs_end_is_unknown():
     found = out(made)
     assert found.code is ExitCode.UNKNOWN
     assert found.text == "it was drained, and is not any more: idle"
-
-
-def test_second_drain_of_ours_changes_no_reason():
-    made = Made(replace(ADMINS, reason="rdmaprov: replace: validate failed"))
-    assert out(made).is_ok
-    assert made.done == []
 
 
 def test_note_is_written_over_our_reason_alone():
@@ -163,10 +159,13 @@ def back(made, *, drained_by_us=True):
     return give_back(made, "n1", drained_by_us=drained_by_us, clock=Time().clock)
 
 
-def test_node_that_we_drained_is_returned():
-    made = Made(replace(ADMINS, reason="rdmaprov: replace"))
+@pytest.mark.parametrize(
+    ("look", "done"), [(replace(ADMINS, reason="rdmaprov: replace"), ["resume n1"]), (IDLE, [])]
+)
+def test_node_that_we_drained_is_returned_and_one_in_service_left(look, done):
+    made = Made(look)
     assert back(made).is_ok
-    assert made.done == ["resume n1"]
+    assert made.done == done
 
 
 @pytest.mark.parametrize("drained_by_us", [True, False])
@@ -195,12 +194,6 @@ def test_node_whose_daemon_stays_away_is_not_resumed():
     made = Made(replace(ADMINS, reason="rdmaprov: replace", up=False))
     found = back(made)
     assert (found.code, made.done) == (ExitCode.UNKNOWN, [])
-
-
-def test_node_in_service_is_left_as_it_is():
-    made = Made(IDLE)
-    assert back(made).is_ok
-    assert made.done == []
 
 
 def test_without_a_scheduler_nothing_is_waited_for():
@@ -272,20 +265,7 @@ def test_node_whose_daemon_does_not_answer_is_not_up():
 # Flags by Slurm's node_state_flag_string and node_state_string_complete; older versions' signs.
 @pytest.mark.parametrize(
     ("word", "idle", "drains", "busy", "up"),
-    [
-        ("IDLE", True, False, False, True),
-        ("IDLE*", False, False, False, False),
-        ("IDLE~+CLOUD", False, False, False, False),
-        ("IDLE+MAINTENANCE+RESERVED", False, False, False, True),
-        ("IDLE+A_FLAG_OF_TOMORROW", False, False, False, True),
-        ("MIXED+PLANNED", False, False, True, True),
-        ("ALLOCATED*+DRAIN", False, True, True, False),
-        ("MIXED+DRAIN", False, True, True, True),
-        ("DOWN*+DRAIN", False, True, False, False),
-        ("DOWN+DRAIN+NOT_RESPONDING", False, True, False, False),
-        ("DOWN", False, False, False, False),
-        ("IDLE+DRAIN+REBOOT_ISSUED", False, True, False, False),
-    ],
+    cases(__file__, "state_is_read_in_every_version_s_words"),
 )
 def test_state_is_read_in_every_version_s_words(word, idle, drains, busy, up):
     status = parse_nodes(f"NodeName=n1 Arch=x86_64 State={word} ThreadsPerCore=1\n", ["n1"])["n1"]
@@ -294,16 +274,7 @@ def test_state_is_read_in_every_version_s_words(word, idle, drains, busy, up):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "NodeName=n1 Arch=x86_64 ThreadsPerCore=1\n",
-        "NodeName=n1 Arch=x86_64 Reason=x State=IDLE [root@2026-11-23T23:34:39]\n",
-        "NodeName=n1 x State=IDLE y\nNodeName=n1 x State=IDLE y\n",
-        "NodeName=n2 x State=IDLE y\n",
-        "scontrol: error\n",
-        "{}",
-    ],
+    "text", cases(__file__, "answer_that_does_not_say_a_node_s_state_is_an_error")
 )
 def test_answer_that_does_not_say_a_node_s_state_is_an_error(text):
     with pytest.raises(SchedulerError, match="cannot be read"):

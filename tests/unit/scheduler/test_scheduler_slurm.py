@@ -42,7 +42,6 @@ def submit(slurm, *words, command="sleep 60"):
 
 
 def begin_job(slurm, *words, command="sleep 60"):
-    """Return the number of a job that runs."""
     job = submit(slurm, *words, command=command)
     assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"), slurm.log()
     return job

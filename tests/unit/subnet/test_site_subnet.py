@@ -40,13 +40,11 @@ def judged(texts, plan, not_read=()):
 
 
 def found(site):
-    """Return level, kind, node and rails of each finding."""
     data = findings_data(site)
     return [(each["level"], each["kind"], each["node"], tuple(each["rails"])) for each in data]
 
 
 def swap(texts, one, other):
-    """Exchange the cables of two HCAs."""
     texts.edit(DISCOVERY, f"'{one}'", "'#'")
     texts.edit(DISCOVERY, f"'{other}'", f"'{one}'")
     texts.edit(DISCOVERY, "'#'", f"'{other}'")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.subnet_texts import Texts
 from tests.unit.subnet.test_site_subnet import planned
@@ -19,11 +20,7 @@ from rdmaprov.subnet.problem import level, where, word
 
 TABLE = (Path(__file__).parents[2] / "fixtures/subnet/ibsim/smpquery-pkeys.txt").read_text()
 # As smpquery of infiniband-diags 44 says it on ibsim, of a LID that nobody has.
-NO_ANSWER = (
-    'ibwarn: [29733] sim_connect: attached as client 1 at node "H-0000000000300000"\n'
-    "ibwarn: [29733] mad_rpc: _do_madrpc failed; dport (Lid 4)\n"
-    "/usr/sbin/smpquery: iberror: failed: operation pkeys: node info query failed\n"
-)
+NO_ANSWER = cases(__file__, "no_answer")
 
 
 class Reader:
@@ -112,10 +109,7 @@ REAL = Path(__file__).parents[2] / "fixtures" / "subnet" / "real"
 PASSED = (REAL / "sharp_hello-passed.txt").read_text()
 RESERVED = (REAL / "sharp_hello-no-reservation.txt").read_text()
 # From the log of a job, whose library says the same: NVIDIA/nccl issue 1219, March 2024.
-OF_MANAGER = (
-    "[C25L19:1:28576 unique id 1201360626793454896] ERROR collect_ports_data:"
-    " device mlx5_0 port 1 is not valid (port is used by SM)\n"
-)
+OF_MANAGER = cases(__file__, "of_manager")
 NO_MANAGER = "ERROR Failed to connect to Aggregation Manager\n"
 
 
@@ -297,14 +291,7 @@ def valley(switch, lid, port, _description):
 
 
 @pytest.mark.parametrize(
-    ("engine", "says"),
-    [
-        ("ftree", "to node009 mlx5_0 goes up again after it went down"),
-        ("ar_updn", "to node009 mlx5_0 goes up again after it went down"),
-        ("minhop", "to node009 mlx5_0 has 4 hops, and 2 would do"),
-        ("dfsssp", ""),
-        ("file", ""),
-    ],
+    ("engine", "says"), cases(__file__, "tables_that_an_engine_does_not_write_are_named")
 )
 def test_tables_that_an_engine_does_not_write_are_named(texts, engine, says):
     texts.route(valley)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES
 
 from rdmaprov.subnet.judge import SubnetVerdict
@@ -104,17 +105,8 @@ def test_port_that_no_manager_activated_is_wrong(texts):
     assert ("port", "node003 mlx5_1", 1) in texts.found()
 
 
-ERROR = """\
-Errors for 0x200000 "leaf-p1-r0"
-   GUID 0x200000 port ALL: {counter}
-   GUID 0x200000 port 3: {counter}
-"""
-BLOCK = """\
-# Port counters: Lid 2 port 3 (CapMask: 0x1200)
-PortSelect:......................3
-SymbolErrorCounter:..............{errors}
-PortRcvData:.....................{words}
-"""
+ERROR = cases(__file__, "error")
+BLOCK = cases(__file__, "block")
 
 
 def with_errors(texts, counter):
@@ -136,13 +128,7 @@ def test_few_errors_and_congestion_are_no_fault(texts, counter):
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "words", "is_bad"),
-    [
-        (1234, 1234, 5, False),  # old: they do not grow
-        (1200, 1234, 5, True),
-        (1234, None, 5, True),  # one reading of a link with little traffic
-        (1234, None, 4_000_000_000_000_000, False),  # below 1e-12 of the bits
-    ],
+    ("first", "last", "words", "is_bad"), cases(__file__, "errors_are_judged_by_rate")
 )
 def test_errors_are_judged_by_rate(texts, first, last, words, is_bad):
     texts.write("perfquery/1.txt", BLOCK.format(errors=first, words=words))
@@ -179,14 +165,11 @@ def test_missing_hca_is_named_with_its_leaf(texts):
     assert "expected on leaf-p1-r1" in problem.what
 
 
-def test_missing_node_is_named_by_its_neighbours(texts):
-    texts.gone("node003 mlx5_0", "node003 mlx5_1")
-    assert texts.found() == [("missing", "node003", None)]
-
-
-def test_node_that_never_was_there_is_no_fault(texts):
+def test_missing_node_is_named_by_its_neighbours_and_one_that_never_was_there_is_not(texts):
     texts.gone("node016 mlx5_0", "node016 mlx5_1")
     assert texts.found() == []
+    texts.gone("node003 mlx5_0", "node003 mlx5_1")
+    assert texts.found() == [("missing", "node003", None)]
 
 
 def test_missing_spine_is_named(texts):

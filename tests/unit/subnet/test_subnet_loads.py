@@ -1,12 +1,15 @@
-"""Loads against what a topology allows, the flows of collectives."""
+"""Loads against what a topology allows, the flows of collectives; hosts on a wrong leaf."""
 
 import pytest
-from tests.unit.helpers.subnet_texts import HEALTHY
+from tests.unit.helpers.subnet_texts import HEALTHY, Texts
 
+from rdmaprov.subnet.check_cables import order_problems
 from rdmaprov.subnet.check_routes import lost_share
 from rdmaprov.subnet.directory import read_directory
 from rdmaprov.subnet.fabric import build
 from rdmaprov.subnet.loads import Load, fair_load, rails, ring, ringx, tree
+from rdmaprov.subnet.model import Cable, Discovery, Kind, PortEnd
+from rdmaprov.subnet.problem import word
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +61,43 @@ def test_each_node_has_a_parent_in_one_tree_at_least(fabric, count):
 
 def test_a_pattern_without_a_flow_over_leaves_costs_nothing():
     assert lost_share({"ringx": Load({}, [], worst=None, worst_above=None, worst_down=None)}) == 0
+
+
+def of_leaves(leaf_of, hosts=24):
+    """Return leaves of one rail; `leaf_of` gives the leaf of a host's number."""
+    cables = []
+    for number in range(1, hosts + 1):
+        leaf = leaf_of(number)
+        switch = PortEnd(Kind.SWITCH, 100 + leaf, 100 + leaf, number, f"leaf-{leaf}")
+        hca = PortEnd(Kind.HCA, 1000 + number, number, 1, f"node{number:03d} mlx5_0")
+        cables.append(Cable(switch, hca, 4, 50.0, "HDR"))
+    return build(Discovery(tuple(cables), ()))
+
+
+def in_order(number):
+    return (number - 1) // 8
+
+
+def test_two_swapped_hosts_are_named():
+    swapped = {2: 2, 19: 0}
+    found = order_problems(of_leaves(lambda number: swapped.get(number, in_order(number))))
+    assert [each.part for each in found] == ["node002 mlx5_0", "node019 mlx5_0"]
+
+
+@pytest.mark.parametrize(
+    "leaf_of",
+    [in_order, lambda number: number % 2, lambda number: number % 3, lambda number: number * 7 % 5],
+)
+def test_regular_orders_have_no_problem(leaf_of):
+    assert list(order_problems(of_leaves(leaf_of))) == []
+
+
+def test_few_hosts_show_no_order():
+    assert list(order_problems(of_leaves(lambda number: int(number == 3), hosts=6))) == []
+
+
+def test_hosts_of_a_leaf_that_is_off_are_named(tmp_path):
+    texts = Texts(tmp_path)
+    texts.gone("leaf-p1-r1", *(f"node{number:03d} mlx5_1" for number in range(1, 9)))
+    named = {each.part for each in texts.judge().problems if word(each) == "missing"}
+    assert {f"node{number:03d} mlx5_1" for number in range(1, 9)} <= named

@@ -19,6 +19,7 @@ from hypothesis.strategies import (
     sampled_from,
     text,
 )
+from tests.tables import cases
 from tests.unit.helpers.switch_answers import EOS_MAP, FIXTURES, NAMES
 
 from rdmaprov.cli.explain_switch_run import switch_lines
@@ -132,7 +133,6 @@ def test_garbled_text_is_read_without_an_error(name, draw):
 
 
 def paths(value: object, above: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
-    """Return the places in a document."""
     inner = value.items() if isinstance(value, dict) else ()
     return [above, *(path for key, each in inner for path in paths(each, (*above, key)))]
 
@@ -142,7 +142,6 @@ PLACES = [path for path in paths(SONIC) if path]
 
 
 def altered(path, value):
-    """Return CONFIG_DB with another value at a place, as a file."""
     found = copy.deepcopy(SONIC)
     inside = found
     for key in path[:-1]:
@@ -158,22 +157,7 @@ def test_value_of_any_type_is_read_without_an_error(path, value):
     assert is_harmless(judge(altered(path, value)))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ("PORT", "Ethernet0", "mtu"),
-        ("PORT_QOS_MAP", "Ethernet0", "pfc_enable"),
-        ("DSCP_TO_TC_MAP", "ROCE", "26"),
-        ("WRED_PROFILE", "ROCE", "green_min_threshold"),
-        ("DSCP_TO_TC_MAP", "ROCE"),
-        ("WRED_PROFILE", "ROCE"),
-        ("PORT_QOS_MAP", "Ethernet0"),
-        ("QUEUE",),
-        ("PORT_QOS_MAP",),
-        ("DSCP_TO_TC_MAP",),
-        ("TC_TO_QUEUE_MAP",),
-    ],
-)
+@pytest.mark.parametrize("path", cases(__file__, "needed_value_of_another_type_is_never_right"))
 @pytest.mark.parametrize("value", [[], "x", 1.5, -1, True, "9" * 5000, {"a": []}, "\x1b[31m"])
 def test_needed_value_of_another_type_is_never_right(path, value):
     assert judge(altered(path, value)).verdict is not SwitchVerdict.RIGHT

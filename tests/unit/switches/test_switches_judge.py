@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from tests.tables import cases
 from tests.unit.helpers.switch_answers import (
     FIXTURES,
     NOTE,
@@ -80,14 +81,7 @@ def test_real_wrong_switches(tmp_path):
 
 @pytest.mark.parametrize(
     ("before", "after", "says"),
-    [
-        (', "xoff": "165888"', "", "priority group 3 of RoCE data has no room for what follows a"),
-        (
-            '"dynamic_th": "3"',
-            '"static_th": "100000"',
-            "ECN of queue 3 begins at 153,600 bytes, PFC pauses at 100,000,",
-        ),
-    ],
+    cases(__file__, "buffers_leave_room_for_pauses_which_ecn_comes_before"),
     ids=["no room", "ECN after PFC"],
 )
 def test_buffers_leave_room_for_pauses_which_ecn_comes_before(tmp_path, before, after, says):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.switch_answers import NOTE, WRONG, SavedAnswers, right_switch, sentences
 
@@ -46,27 +47,7 @@ def test_cnps_in_another_class_are_wrong_by_a_site_alone(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("ports", "names", "why"),
-    [
-        (
-            [("a", "to gpu001 rail 0", True, 400), ("b", "", True, 400), ("c", "", True, 100)],
-            ["a", "b"],
-            "those that name a node, and those of 400 Gb/s",
-        ),
-        (
-            [("a", "GPU001:ens1", False, 100), ("b", "gpu0011", True, 100)],
-            ["a"],
-            "those that name a node",
-        ),
-        (
-            [("a", "", None, 400), ("b", "", False, 400), ("c", "", True, 100)],
-            ["a"],
-            "those of 400 Gb/s that are not down",
-        ),
-        ([("a", "", True, None), ("b", "", False, None)], ["a"], "those that are not down"),
-    ],
-)
+@pytest.mark.parametrize(("ports", "names", "why"), cases(__file__, "ports_of_the_rails"))
 def test_ports_of_the_rails(ports, names, why):
     wanted = replace(SITE, nodes=frozenset({"gpu001"}), link_gbps=400)
     made = [

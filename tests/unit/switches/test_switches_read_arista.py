@@ -3,24 +3,12 @@
 import json
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.switch_answers import EOS_MAP, LOSSLESS, SavedAnswers
 
 from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare
 
-INTERFACES = {
-    "interfaces": {
-        "Ethernet2/5/1": {
-            "name": "Ethernet2/5/1",
-            "description": "gpu001 rail 0",
-            "mtu": 9214,
-            "bandwidth": 200_000_000_000,
-            "lineProtocolStatus": "up",
-            "interfaceCounters": {"inDiscards": 3, "outDiscards": 42},
-        },
-        "Ethernet2/5/5": {"mtu": 1500, "bandwidth": 0, "lineProtocolStatus": "down"},
-        "Management1": {"mtu": 1500, "lineProtocolStatus": "up"},
-    }
-}
+INTERFACES = cases(__file__, "interfaces")
 
 
 @pytest.fixture
@@ -48,24 +36,7 @@ def test_arista_port_wins_over_its_profile(answers):
     assert saved.port().pfc_tx == {4}
 
 
-CONFIG = """\
-qos map dscp 24 26 to traffic-class 3 drop-precedence 1
-qos profile ROCE
-   qos trust dscp
-   priority-flow-control mode on
-   priority-flow-control priority 3 no-drop
-interface Port-Channel7
-   mtu 9214
-   service-profile ROCE
-interface Ethernet1
-   channel-group 7 mode active
-interface Ethernet2
-   service-profile GONE
-interface Ethernet3
-   service-profile ROCE
-   service-policy type qos input CLASSIFY
-end
-"""
+CONFIG = cases(__file__, "config")
 
 
 def eos_ports(tmp_path, *lines):

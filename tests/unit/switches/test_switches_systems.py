@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from tests.tables import cases
 from tests.unit.helpers.switch_answers import FIXTURES, LOSSLESS, SavedAnswers, sentences
 
 from rdmaprov.switches.judge import SwitchVerdict, judge_switch
@@ -84,29 +85,7 @@ def test_published_leaf_of_eos_is_right(tmp_path):
     assert port.ecn == {3: EcnCurve(True, 256, 512, "kbytes", 100)}
 
 
-EOS_INHERITS = """\
-! Command: show running-config
-! device: leaf1 (DCS-7060X6-64PE, EOS-4.33.1F)
-interface defaults
-   mtu 9214
-   ethernet
-      shutdown
-interface profile GPU
-   command no shutdown
-   command qos trust dscp
-   command priority-flow-control on
-   command priority-flow-control priority 3 no-drop
-interface Ethernet1
-   profile GPU
-interface Ethernet2
-interface Ethernet3
-   profile GONE
-interface Ethernet4
-   profile GPU
-   mtu 1500
-   qos trust cos
-end
-"""
+EOS_INHERITS = cases(__file__, "eos_inherits")
 
 
 def test_port_of_eos_has_the_lines_of_its_interface_profile():
@@ -140,13 +119,7 @@ def test_repair_of_sonic_needs_one_map_of_a_plain_name():
         assert remedies(reading(unbound.replace('"ROCE": {"0": "0", "1": "0"', name, 1))) == []
 
 
-STORMS = """\
-      QUEUE       STATUS    STORM DETECTED/RESTORED    TX OK/DROP    RX OK/DROP
------------  -----------  -------------------------  ------------  ------------
-Ethernet0:3      stormed                        1/0       100/300       100/300
-Ethernet4:3  operational                        2/2       100/100       100/100
-Ethernet8:4      stormed                        3/2       100/300       100/300
-"""
+STORMS = cases(__file__, "storms")
 
 
 def test_storm_that_lasts_is_told_from_one_that_ended():

@@ -6,6 +6,7 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.helpers.validate_suite import run, write_suite
@@ -65,7 +66,6 @@ def suite(tmp_path):
 
 
 def names(done):
-    """Return the names of the tests in the order in which they ran."""
     return [
         line.split()[0].partition("::")[2] for line in done.stdout.splitlines() if " PASSED" in line
     ]
@@ -88,17 +88,7 @@ def test_each_test_runs_for_what_it_asks_for_node_by_node(suite, site):
     assert ran[16:] == ["test_fleet"]
 
 
-@pytest.mark.parametrize(
-    ("options", "count"),
-    [
-        (["--hosts=n2"], 9),
-        (["--hosts=nodes:!n2"], 9),
-        (["--hosts=nodes[0:1]:&all"], 17),
-        (["-k", "rail1"], 6),
-        (["-m", "links"], 0),
-        (["--hosts=local://?node=n2"], 9),
-    ],
-)
+@pytest.mark.parametrize(("options", "count"), cases(__file__, "selection"))
 def test_selection(suite, site, options, count):
     done = run(suite(), site, "-v", *options)
     assert len([line for line in done.stdout.splitlines() if "PASSED" in line]) == count
@@ -111,13 +101,7 @@ def test_site_is_named_by_the_environment(suite, site):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--hosts=nobody"], "no host matches nobody"),
-        (["--hosts=local://"], "Name the node: --hosts 'local://?node=n1'"),
-        (["--hosts=local://?node=n9"], "the site has no node n9"),
-        (["--hosts=local://?node=n1,local://?node=n1"], "n1 is named twice"),
-    ],
+    ("options", "says"), cases(__file__, "selection_that_names_no_node_is_a_usage_error")
 )
 def test_selection_that_names_no_node_is_a_usage_error(suite, site, options, says):
     done = run(suite(), site, *options)

@@ -164,7 +164,6 @@ def site(tmp_path):
 
 
 def suite(site, *words):
-    """Return how pytest ended on nodes that refuse every connection."""
     # Without this Python's own options, such as those of a run with several workers.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     return subprocess.run(

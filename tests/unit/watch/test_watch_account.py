@@ -7,6 +7,7 @@ from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 from tests.madeup.watched import NAMES, Fleet, MadeUpWatch
 from tests.madeup.watching import Watching
+from tests.tables import cases
 
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.probe.errors import NodeUnreachable
@@ -103,17 +104,7 @@ def test_node_that_never_answers_is_unknown():
 
 
 @pytest.mark.parametrize(
-    ("left_out", "says"),
-    [
-        ({"hw.np_ecn_marked_roce_packets"}, "no counter of ECN marks"),
-        ({"hw.rp_cnp_handled"}, "no counter of CNPs"),
-        (
-            {"ethtool.rx_prio3_pause_duration", "ethtool.tx_prio3_pause_duration"},
-            "no counter of pause frames",
-        ),
-        ({"ethtool.tx_prio3_bytes", "ethtool.tx_prio0_bytes"}, "no counter of RDMA by priority"),
-        ({"port.port_xmit_data", "ethtool.tx_bytes_phy"}, "no counter of bytes"),
-    ],
+    ("left_out", "says"), cases(__file__, "missing_counters_are_unknown_for_all_nodes_at_once")
 )
 def test_missing_counters_are_unknown_for_all_nodes_at_once(left_out, says):
     made = Watching(MadeUpWatch(site_nodes(SHAPE), left_out=frozenset(left_out)))
@@ -171,44 +162,13 @@ def test_answers_of_the_right_shape_are_taken():
     assert parse_names(json.dumps({**NAMED, "rails": planes}), 1).unfit == {0: "12 ports"}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"us": -1},
-        {"us": "5"},
-        {"boot": "x" * 99},
-        {"names": ["0/down"]},
-        {"surprise": 1},
-        {"names": ["1/down", "0/counters.x"]},
-        {"names": ["0/down", "0/\x1b[2J"]},
-        {"names": ["0/down", "0/down"]},
-        {"counts": [1, 2.5]},
-        {"counts": [1, True]},
-        {"counts": [1, 1 << 70]},
-        {"rails": []},
-        {"rails": [{"rdma": "{{ x }}", "netdev": ""}]},
-    ],
-)
+@pytest.mark.parametrize("wrong", cases(__file__, "odd_names_are_refused"))
 def test_odd_names_are_refused(wrong):
     with pytest.raises(OddAnswer):
         parse_names(json.dumps({**NAMED, **wrong}), 1)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"at": [2]},
-        {"at": [0, 0], "by": [1, 1]},
-        {"at": [0, 1]},
-        {"at": [True]},
-        {"by": [0.5]},
-        {"by": [1 << 70]},
-        {"at": [-1]},
-        {"gone": [9]},
-        {"gone": None},
-        {"cpu_us": None},
-    ],
-)
+@pytest.mark.parametrize("wrong", cases(__file__, "odd_steps_are_refused"))
 def test_odd_steps_are_refused(wrong):
     with pytest.raises(OddAnswer):
         parse_steps(json.dumps({**STEPS, **wrong}), 2)

@@ -1,7 +1,5 @@
 """Nodes that are asked each second, and the program on them: answers, hangs, ends, Ctrl-C."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json
@@ -206,8 +204,6 @@ def test_program_needs_no_python_newer_than_3_6(path):
 
 
 def ask(*rounds, rails=(LOOPBACK,), root="/"):
-    """Return the answers to `open` and to a `read` after each round."""
-
     async def talk():
         connection = await open_connection(here(), node_script(PROGRAM))
         try:
