@@ -4,10 +4,11 @@ import random
 from pathlib import Path
 
 import pytest
-from bench import replace
 from bench.isolation import table
+from bench.replace import table as costs_of_replaced
 from tests.madeup.faults import FAULTS, kinds
 from tests.madeup.isolation import KINDS, World, leaves, names, rates, solve
+from tests.madeup.replaced import USED, trials_of
 
 pytestmark = pytest.mark.program
 
@@ -55,13 +56,11 @@ def test_rates_of_the_docs_are_measured():
 def test_a_fault_that_was_not_repaired_is_named_beside_the_usual_witnesses():
     """`bench/replace.py` has all kinds; here are those that small leaves hid."""
     for name in ("half-slot", "acs", "slow-rail", "override-hca"):
-        for beside in replace.USED[:2]:
-            trials = replace.trials_of(FAULTS[name], beside, 1, 0)
+        for beside in USED[:2]:
+            trials = trials_of(FAULTS[name], beside, 1, 0)
             assert [(trial.named, trial.false) for trial in trials] == [(True, 0)], (name, beside)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("beside", replace.USED, ids=str)
-def test_costs_of_a_replaced_node_in_the_docs_are_measured(beside):
-    text = DOCS.with_name("replaced-node.md").read_text(encoding="utf-8")
-    assert replace.row(beside, 5)[0] in text
+def test_costs_of_a_replaced_node_in_the_docs_are_measured():
+    assert costs_of_replaced(5)[0] in DOCS.with_name("replaced-node.md").read_text(encoding="utf-8")
