@@ -1,10 +1,12 @@
 """The commands of an exchange, in a shell, and parsers' results that are kept for equal texts."""
 
+import random
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from tests.unit.helpers.shell import execute
@@ -46,6 +48,14 @@ def test_client_ends_when_no_server_can_listen_any_more(monkeypatch, tmp_path, p
     assert (len((tmp_path / "tries").read_text().split()) > 1) is tries
 
 
+def free_port() -> int:
+    """Return a free port below those that connections get (ip_local_port_range: 32768 and up)."""
+    for port in random.sample(range(20000, 30000), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("no port is free")
+
+
 @pytest.fixture
 def meeting(monkeypatch, tmp_path):
     """Provide the client's and the server's command of tools that meet over TCP."""
@@ -56,8 +66,7 @@ def meeting(monkeypatch, tmp_path):
         programs.joinpath(name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=":")
     monkeypatch.setattr(wire, "SERVER_S", 60)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        monkeypatch.setattr(wire, "_PORT", free.getsockname()[1])
+    monkeypatch.setattr(wire, "_PORT", free_port())
 
     def commands(tool):
         if tool == "ibv_rc_pingpong":
