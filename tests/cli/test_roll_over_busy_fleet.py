@@ -223,7 +223,8 @@ def check_roll(fleet, cluster, watcher, log, tmp_path):
     before = idle_times(watcher.samples[:first], worked)
     after = idle_times(watcher.samples[first:], worked)
     most_idle = POLL_S + COUNT * 0.001 + 2 * SAMPLE_S  # one poll, seen from samples
-    assert max(before.values()) <= most_idle
+    # On quiet processors, work may begin before a sample sees a node empty.
+    assert max(before.values(), default=0) <= most_idle
     assert max((s for name, s in after.items() if name not in left), default=0) <= most_idle
     # What the interrupted run left empty comes before what is in service.
     order = [name for at, _, names in worked if at > begun for name in names]
