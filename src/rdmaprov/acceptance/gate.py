@@ -82,7 +82,7 @@ class Gate:
         except KeyboardInterrupt:
             result.interrupted = True
         if result.tests:
-            leaves = {node.name: str(node.get("fabric_leaf") or "") for node in self.nodes}
+            leaves = {node.name: node.leaf for node in self.nodes}
             rows = [{"leaves": leaves}, *result.tests]
             self.keep(TESTS, "".join(f"{json.dumps(row)}\n" for row in rows))
         return result

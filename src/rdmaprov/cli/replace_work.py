@@ -70,18 +70,13 @@ def choose_witnesses(
     leaves: dict[str, list[str]] = {}
     for node in candidates:
         if status[node.name].idle:
-            leaves.setdefault(leaf_of(node), []).append(node.name)
-    own = [leaf for leaf in dict.fromkeys(map(leaf_of, replaced)) if leaf in leaves]
+            leaves.setdefault(node.leaf, []).append(node.name)
+    own = [leaf for leaf in dict.fromkeys(node.leaf for node in replaced) if leaf in leaves]
     first = [name for leaf in own for name in leaves[leaf][:NEAR]]
     far = [nodes for leaf, nodes in leaves.items() if leaf not in own]
     near = [leaves[leaf][NEAR:] for leaf in own]
     spread = [it for some in (far, near) for turn in zip_longest(*some) for it in turn if it]
     return [*first, *spread][: USUALLY if count is None else count]
-
-
-def leaf_of(node: Node) -> str:
-    """Return the leaf that the site says, or nothing."""
-    return str(node.get("fabric_leaf") or "")
 
 
 @dataclass(frozen=True)

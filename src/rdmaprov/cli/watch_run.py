@@ -17,7 +17,7 @@ from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
 from rdmaprov.watch.collect import Collector, Connect, Connector
-from rdmaprov.watch.fleet import WatchedFleet, leaf_of
+from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailAccount, RailRow
@@ -55,7 +55,7 @@ def worst_table(nodes: Mapping[str, NodeAccount]) -> Table:
     ]
     rows.sort(key=lambda row: (row[0], row[3].rails[row[2]].row.rate(Column.SENT)), reverse=True)
     for _, name, number, node in rows[:ROWS]:
-        rail, leaf = node.rails[number], leaf_of(node.node)
+        rail, leaf = node.rails[number], node.node.leaf
         table.add_row(f"{name} rail {number}", leaf, *_cells(rail.row), _errors(node, number))
     return table
 

@@ -91,6 +91,11 @@ class Node:
         return self.values.get(name)
 
     @property
+    def leaf(self) -> str:
+        """Return its leaf switch, empty if the site does not say it."""
+        return str(self.get("fabric_leaf") or "")
+
+    @property
     def uses_netdevs(self) -> bool:
         """Return whether the rails' network devices are used; on InfiniBand, IPoIB's may not be."""
         return self.get("fabric_kind") != "infiniband" or self.get("fabric_ipoib") is not False

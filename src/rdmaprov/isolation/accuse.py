@@ -108,7 +108,7 @@ def accuse_nodes(fleet: FleetSearch, search: WitnessSearch) -> None:
         why = "they pass among themselves and fail with others: they share a switch or its uplinks"
         fleet.parts.append(FaultyPart("leaf", tuple(group), False, why, _leaf_name(fleet, group)))
         found = {node: bad for node, bad in found.items() if node not in group}
-    found = _without_victims(fleet, search, found)
+    found, leaves = _without_victims(fleet, search, found), fleet.leaves
     for node, bad in found.items():
         passes = search.meetings.partners(node, bad=False)
         why = f"it fails with {some(bad, 3)}, which pass without it"
@@ -116,7 +116,7 @@ def accuse_nodes(fleet: FleetSearch, search: WitnessSearch) -> None:
             why += f", and passed with {some(passes, 3)}: it comes and goes"
         proven = not passes
         leaf = fleet.leaf_of.get(node, "")
-        if leaf and fleet.leaves[leaf] == [node]:
+        if leaf and leaves[leaf] == [node]:
             why += f"; no other node of {leaf} was tested, whose uplinks would look the same"
             proven = False
         hang = hangs(search, [node])

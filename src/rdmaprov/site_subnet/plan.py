@@ -105,7 +105,7 @@ def plan_of(fleet: Fleet, *, is_whole: bool) -> SubnetPlan:
             rail.index,
             rail.rdma,
             rail.leaf,
-            str(node.get("fabric_leaf") or ""),
+            node.leaf,
             node.link_gbps(rail),
             partition_keys(node, rail),
         )

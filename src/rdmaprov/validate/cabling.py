@@ -26,7 +26,7 @@ class CabledRail:
     @property
     def group(self) -> str:
         """Return the node's fabric_leaf."""
-        return str(self.node.get("fabric_leaf") or "")
+        return self.node.leaf
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from rdmaprov.finding.finding import Finding
-from rdmaprov.inventory import Node
 from rdmaprov.watch.columns import lossless_priority
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import RailAccount
@@ -22,7 +21,7 @@ class WatchedFleet:
 
     def __post_init__(self) -> None:
         """Note the leaf of each node for which it is known."""
-        known = {name: leaf_of(each.node) for name, each in self.nodes.items()}
+        known = {name: each.node.leaf for name, each in self.nodes.items()}
         self.leaves = {name: leaf for name, leaf in known.items() if leaf}
 
     def rails(self) -> Iterator[tuple[Place, RailAccount]]:
@@ -64,8 +63,3 @@ class WatchedFleet:
     def with_leaf(self, found: Finding) -> Finding:
         """Return a finding with the leaf of its node, if it is about one node."""
         return replace(found, leaf=found.leaf or self.leaves.get(found.node, ""))
-
-
-def leaf_of(node: Node) -> str:
-    """Return the leaf of a node, empty if the site does not say it."""
-    return str(node.get("fabric_leaf") or "")

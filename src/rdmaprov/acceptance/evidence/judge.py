@@ -178,7 +178,7 @@ def judge_counters(
             if node.get("fabric_kind") == "roce":
                 found += counters.priorities(node, moved)
     lossless = site.nodes[0].get("fabric_lossless_priority")
-    leaves = {node.name: str(node.get("fabric_leaf") or "") for node in site.nodes}
+    leaves = {node.name: node.leaf for node in site.nodes}
     found += link_errors.findings(
         rails,
         None if lossless is None else int(lossless),

@@ -29,7 +29,7 @@ GpuRates = Mapping[tuple[Group, int], float]
 def compare_pairs(live: LiveRanks, site: GateSite, rounds: int) -> list[FaultyPart]:
     """Return what is at fault, by pairs of nodes that measure side by side."""
     share = BAD_SHARE if site.backend == "nccl" else GLOO_BAD_SHARE
-    leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in site.nodes}
+    leaf_of = {node.name: node.leaf for node in site.nodes}
     placed = find_misplaced(live, leaf_of)
     apart = {name for part in placed for name in part.nodes}
     by_plane: dict[str, list[FaultyPart]] = {}

@@ -53,6 +53,6 @@ def plan_paths(nodes: Sequence[Node], asked: PathOptions) -> PathPlan:
     """Return which paths between nodes are tested."""
     names = tuple(node.name for node in nodes)
     rails = tuple(sorted({rail.index for node in nodes for rail in node.compute_rails}))
-    leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in nodes}
+    leaf_of = {node.name: node.leaf for node in nodes}
     few = few_matchings(names, rails, leaf_of, asked.matchings or MATCHINGS)
     return PathPlan(names, rails, leaf_of, few)

@@ -72,7 +72,7 @@ def site_map(nodes: Sequence[Node], facts: Mapping[str, Document]) -> RailMap:
         {address: next(iter(places)) for address, places in owners.items() if len(places) == 1},
         hcas,
         {node.name: len(node.compute_rails) for node in nodes},
-        {node.name: leaf for node in nodes if (leaf := str(node.get("fabric_leaf") or ""))},
+        {node.name: leaf for node in nodes if (leaf := node.leaf)},
     )
 
 

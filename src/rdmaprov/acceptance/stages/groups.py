@@ -97,7 +97,7 @@ def equal_groups(site: GateSite) -> dict[str, list[Group]]:
     names = [node.name for node in site.nodes]
     leaves: dict[str, list[str]] = {}
     for node in site.nodes:
-        leaves.setdefault(str(node.get("fabric_leaf") or ""), []).append(node.name)
+        leaves.setdefault(node.leaf, []).append(node.name)
     if len(leaves) < 2:
         middle = (len(names) + 1) // 2
         leaves = {"first half": names[:middle], "second half": names[middle:]}
@@ -144,7 +144,7 @@ def compare_groups(
     if not bad or 2 * len(bad) > len(groups):
         return []
     usual = reference(list(tests[0].values()))
-    leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in site.nodes}
+    leaf_of = {node.name: node.leaf for node in site.nodes}
     return [_part(group, tests, kind, usual, leaf_of) for group in bad]
 
 
