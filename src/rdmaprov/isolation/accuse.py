@@ -174,18 +174,18 @@ def accuse_intermittent(fleet: FleetSearch, search: WitnessSearch, *before: Meet
 
 
 def accuse_pairs(
-    fleet: FleetSearch, search: WitnessSearch, *before: Meetings, cleared_alone: bool = False
+    fleet: FleetSearch, search: WitnessSearch, *before: Meetings, passing: bool | None = None
 ) -> None:
     """Accuse pairs that fail although both pass with others, or the paths if they are many.
 
     Args:
         before: of an earlier search.
-        cleared_alone: leave out pairs of which no node passes.
+        passing: only pairs of which a node passes, or only the others; None for all.
     """
     accused, cleared = fleet.accused() | fleet.victims, set(search.cleared())
     pairs = [pair for pair in search.bad_pairs() if accused.isdisjoint(pair)]
-    if cleared_alone:
-        pairs = [pair for pair in pairs if not cleared.isdisjoint(pair)]
+    if passing is not None:
+        pairs = [pair for pair in pairs if cleared.isdisjoint(pair) is not passing]
     if fleet.share < BAD_SHARE:  # over gloo, whatever else ran there was what came and went
         again = _pass_again(fleet, search, pairs)
         pairs = [pair for pair in pairs if pair not in again]

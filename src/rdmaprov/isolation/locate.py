@@ -33,7 +33,7 @@ def locate(fleet: FleetSearch) -> list[FaultyPart]:
     inside = _search_inside(fleet)
     if len(fleet.leaves) > 1:
         _search_across(fleet, inside.meetings)
-        accuse_pairs(fleet, inside)
+        accuse_pairs(fleet, inside, passing=False)
     return fleet.parts
 
 
@@ -55,7 +55,7 @@ def _search_inside(fleet: FleetSearch) -> WitnessSearch:
     _accuse_leaves(fleet, search)
     accuse_nodes(fleet, search)
     accuse_intermittent(fleet, search)
-    accuse_pairs(fleet, search, cleared_alone=len(fleet.leaves) > 1)
+    accuse_pairs(fleet, search, passing=True if len(fleet.leaves) > 1 else None)
     return search
 
 
