@@ -31,6 +31,7 @@ from rdmaprov.node.devices import (
 # VGA, 3D and other display controllers, accelerators such as MI300X.
 GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 NVIDIA, AMD, MELLANOX = "0x10de", "0x1002", "0x15b3"
+ENDLESS = "it does not end"
 LLDP_S, MOST_LLDP_BYTES = 10, 256 * 1024  # of one program; eight ports are some 30 KiB
 
 
@@ -181,7 +182,7 @@ def printed(*words):
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        return "", "it does not end"
+        return "", ENDLESS
     if process.returncode or len(out) > MOST_LLDP_BYTES:
         lines = error.decode("ascii", "replace").replace("\ufffd", "?").strip().splitlines()
         return "", "".join(c for c in (lines or ["failed"])[-1] if c.isprintable())[:200]
@@ -194,7 +195,10 @@ def lldp(rails):
     if known or (error and "unable to connect to socket" not in error):
         return {"lldpd": known, "lldpad": "", "error": error and "lldpctl: " + error}
     for port in sorted({port for each in rails for port in each["ports"]}):
-        known += printed("lldptool", "-t", "-n", "-R", "-i", port)[0]
+        said, why = printed("lldptool", "-t", "-n", "-R", "-i", port)
+        known += said
+        if why == ENDLESS:  # it would not end for the next port either
+            break
     return {"lldpd": "", "lldpad": known[: 2 * MOST_LLDP_BYTES], "error": ""}
 
 

@@ -236,6 +236,13 @@ def test_collector_asks_lldpad_of_each_port_where_lldpd_does_not_run(path):
     assert collector.lldp([BOND]) == {**NONE, "lldpad": b"ens1\n".hex()}
 
 
+def test_lldptool_that_does_not_end_is_not_asked_of_the_next_port(path, monkeypatch):
+    monkeypatch.setattr(collector, "LLDP_S", 0.3)
+    program(path, "lldptool", f"echo >> {path}/asked; exec sleep 9")
+    assert collector.lldp([BOND]) == NONE
+    assert (path / "asked").read_text() == "\n"
+
+
 @pytest.mark.parametrize(("script", "error"), cases(__file__, "lldpctl_that_fails_is_told"))
 def test_lldpctl_that_fails_is_told(path, monkeypatch, script, error):
     monkeypatch.setattr(collector, "LLDP_S", 0.3)
