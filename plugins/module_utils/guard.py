@@ -97,16 +97,11 @@ def require(
 
 @dataclass(frozen=True)
 class Guard:
-    """A timer that reverts steps on the management path.
-
-    Args:
-        deadline: when it fires, on the clock of `time.monotonic`.
-        revert_s: seconds from its start to that.
-    """
+    """A timer that reverts steps on the management path."""
 
     name: str
-    deadline: float
-    revert_s: float
+    deadline: float  # when it fires, on the clock of `time.monotonic`
+    revert_s: float  # seconds from its start to that
 
     def require_time(self) -> None:
         """Refuse to begin a step that the timer would not revert, as it fires while it runs.

@@ -54,17 +54,14 @@ class NodeLock:
     """The node's lock for as long as a module runs; as a context.
 
     A module that fails releases it, as that ends the run on this node.
-
-    Args:
-        given: of the action plugin: `holder`, the run, with its `id`; `keep`, whether the run holds
-            the node after the module; `replace`, the id of a run that is known to have ended. If
-            empty, nothing is locked.
-        keep: whether the run holds the node after the module.
     """
 
     machine: Machine
+    # of the action plugin: `holder`, the run, with its `id`; `keep`, whether the run holds the node
+    # after the module; `replace`, the id of a run that is known to have ended. If empty, nothing is
+    # locked.
     given: dict[str, Any]
-    keep: bool = field(init=False)
+    keep: bool = field(init=False)  # whether the run holds the node after the module
 
     def __post_init__(self) -> None:
         """Keep what the run wants to keep."""

@@ -26,16 +26,11 @@ _MOST_FUNCTIONS = 256  # of a card
 
 @dataclass(frozen=True)
 class Setting:
-    """One firmware setting of a device, each value as the tool shows it, such as ETH(2).
-
-    Args:
-        current: what is in force; empty if the firmware does not say.
-        next_boot: what the firmware reads when it starts.
-    """
+    """One firmware setting of a device, each value as the tool shows it, such as ETH(2)."""
 
     name: str
-    current: str
-    next_boot: str
+    current: str  # what is in force; empty if the firmware does not say
+    next_boot: str  # what the firmware reads when it starts
     read_only: bool
 
 

@@ -20,24 +20,15 @@ _REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
 
 @dataclass(frozen=True)
 class Rail:
-    """One RDMA port of the node, as it is now.
+    """One RDMA port of the node, as it is now."""
 
-    Args:
-        index: its number, the same on every node for one network plane.
-        netdev: its network device; empty for a port of InfiniBand without IPoIB.
-        rdma: its RDMA device, empty if there is none yet.
-        pci: its PCI address, empty if it has none.
-        address: the address that it must have, with prefix length; empty for none.
-        gateway: the router of its subnet; empty for none.
-        parent: the port's own network device, if `netdev` is a partition's on it; else empty.
-    """
-
-    index: int
-    netdev: str
-    rdma: str
-    pci: str
-    address: str
-    gateway: str
+    index: int  # its number, the same on every node for one network plane
+    netdev: str  # its network device; empty for a port of InfiniBand without IPoIB
+    rdma: str  # its RDMA device, empty if there is none yet
+    pci: str  # its PCI address, empty if it has none
+    address: str  # the address that it must have, with prefix length; empty for none
+    gateway: str  # the router of its subnet; empty for none
+    # the port's own network device, if `netdev` is a partition's on it; else empty
     parent: str = ""
     pkey: int = 0
 

@@ -37,16 +37,12 @@ class Odd(Exception):
 
 @dataclass(frozen=True)
 class Held:
-    """Another run holds the node: who, if that is known, and whether its module runs now.
-
-    Args:
-        step: whether that is a long step, which runs on without its run.
-    """
+    """Another run holds the node: who, if that is known, and whether its module runs now."""
 
     holder: Holder | None
     running: bool
     left_s: float
-    step: bool = False
+    step: bool = False  # whether that is a long step, which runs on without its run
 
 
 def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,22 +15,16 @@ _ZOMBIE = "Z"  # it has ended, and its parent has not asked yet
 
 @dataclass(frozen=True)
 class Holder:
-    """A run, by its process.
+    """A run, by its process."""
 
-    Args:
-        id: of the run; random.
-        machine: the boot and the namespace in which `pid` has a meaning.
-        started: when it started, in the kernel's ticks since the boot.
-    """
-
-    id: str
+    id: str  # of the run; random
     user: str
     host: str
     pid: int
     since: str
     run: str
-    machine: str
-    started: int
+    machine: str  # the boot and the namespace in which `pid` has a meaning
+    started: int  # when it started, in the kernel's ticks since the boot
 
     def __str__(self) -> str:
         """Return it for a message."""

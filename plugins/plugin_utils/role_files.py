@@ -13,16 +13,13 @@ COLLECTION = "rdmaprov.node"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a survey is to look at, not templated yet.
+    """What a survey is to look at, not templated yet."""
 
-    Args:
-        arguments: by role, those of its module, as its task has them; roles without a module of
-            their own are left out.
-        defaults: the roles' variables that a site may leave out, and those of the role fabric,
-            which the others depend on.
-    """
-
+    # by role, those of its module, as its task has them; roles without a module of their own are
+    # left out
     arguments: dict[str, dict[str, Any]]
+    # the roles' variables that a site may leave out, and those of the role fabric, which the others
+    # depend on
     defaults: dict[str, Any]
 
 

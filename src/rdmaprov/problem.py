@@ -26,20 +26,14 @@ class Position:
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One thing that is wrong with a site.
+    """One thing that is wrong with a site."""
 
-    Args:
-        position: where it is written, or where it is missing.
-        remedy: what to write, without a full stop.
-        rule: the id of the contract's rule, or of the kind of problem.
-        hosts: the nodes that have it; empty if the whole site has it.
-    """
-
-    position: Position
+    position: Position  # where it is written, or where it is missing
     variable: str
     message: str
-    remedy: str
-    rule: str
+    remedy: str  # what to write, without a full stop
+    rule: str  # the id of the contract's rule, or of the kind of problem
+    # the nodes that have it; empty if the whole site has it
     hosts: tuple[str, ...] = field(default=(), compare=False)
 
     def text(self, relative_to: Path | None = None) -> str:

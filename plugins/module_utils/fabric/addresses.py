@@ -15,19 +15,12 @@ from ..rails import Rail
 
 @dataclass(frozen=True)
 class Link:
-    """A network device and its addresses.
+    """A network device and its addresses."""
 
-    Args:
-        up: whether it is switched on; a cable is another matter.
-        addresses: those of global scope, with prefix length.
-        own: those of them that somebody gave, and no router's advertisement.
-        duplicate: those of them that another machine has too.
-    """
-
-    up: bool
-    addresses: list[str]
-    own: list[str]
-    duplicate: list[str]
+    up: bool  # whether it is switched on; a cable is another matter
+    addresses: list[str]  # those of global scope, with prefix length
+    own: list[str]  # those of them that somebody gave, and no router's advertisement
+    duplicate: list[str]  # those of them that another machine has too
 
 
 # A partition's interface that the plan makes.

@@ -26,18 +26,12 @@ _ONLY_SOURCE = {"priority", "src", "srclen", "table", "protocol", "flags"}
 
 @dataclass(frozen=True)
 class Route:
-    """A route of a table.
+    """A route of a table."""
 
-    Args:
-        to: the subnet, or "default".
-        gateway: empty for what is on the link.
-        on_link: whether the gateway is called reachable, though no subnet holds it.
-    """
-
-    to: str
-    gateway: str
+    to: str  # the subnet, or "default"
+    gateway: str  # empty for what is on the link
     netdev: str
-    on_link: bool = False
+    on_link: bool = False  # whether the gateway is called reachable, though no subnet holds it
 
     def words(self, table: int) -> list[str]:
         """Return it in ip's words."""

@@ -23,15 +23,11 @@ def size_text(kib: int) -> str:
 
 @dataclass(frozen=True)
 class Pool:
-    """The pages of one size on one NUMA node.
-
-    Args:
-        pages: those that the pool keeps, without surplus ones.
-    """
+    """The pages of one size on one NUMA node."""
 
     numa_node: int
     kib: int
-    pages: int
+    pages: int  # those that the pool keeps, without surplus ones
     used: int
 
     @property

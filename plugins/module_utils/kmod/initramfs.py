@@ -25,18 +25,12 @@ _MEMORY = "/dev/shm"  # noqa: S108 (a directory of our own is made in it)
 
 @dataclass(frozen=True)
 class Inside:
-    """What an initramfs has.
+    """What an initramfs has."""
 
-    Args:
-        file: size and time of the file that was looked into.
-        own: text of our modprobe.d file in it; empty for none.
-        options: by module, parameter and value that modprobe gives there.
-    """
-
-    file: str
-    own: str
+    file: str  # size and time of the file that was looked into
+    own: str  # text of our modprobe.d file in it; empty for none
     modules: list[str]
-    options: dict[str, dict[str, str]]
+    options: dict[str, dict[str, str]]  # by module, parameter and value that modprobe gives there
 
 
 @dataclass(frozen=True)

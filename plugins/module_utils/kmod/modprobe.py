@@ -25,15 +25,10 @@ COMMAND_LINE = "/proc/cmdline"
 
 @dataclass(frozen=True)
 class Option:
-    """One parameter that a module is given when it is loaded.
+    """One parameter that a module is given when it is loaded."""
 
-    Args:
-        module: as the kernel names it.
-        parameter: likewise.
-    """
-
-    module: str
-    parameter: str
+    module: str  # as the kernel names it
+    parameter: str  # likewise
     value: str
     file: str
 

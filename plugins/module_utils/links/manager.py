@@ -19,20 +19,13 @@ _UNREAD = "/run/rdmaprov/unread"
 
 @dataclass(frozen=True)
 class Addressing:
-    """How a rail is reached, and answers.
+    """How a rail is reached, and answers."""
 
-    Args:
-        address: with prefix length; empty for a rail that only has to be up.
-        gateway: the router of its subnet; empty for none.
-        table: the routing table of what is sent from the address; 0 for none of its own.
-        ipoib_mode: datagram or connected; empty to leave IPoIB's mode alone.
-    """
-
-    address: str
-    gateway: str = ""
-    table: int = 0
+    address: str  # with prefix length; empty for a rail that only has to be up
+    gateway: str = ""  # the router of its subnet; empty for none
+    table: int = 0  # the routing table of what is sent from the address; 0 for none of its own
     priority: int = 0
-    ipoib_mode: str = ""
+    ipoib_mode: str = ""  # datagram or connected; empty to leave IPoIB's mode alone
 
     @property
     def family(self) -> str:

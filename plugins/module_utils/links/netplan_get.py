@@ -8,17 +8,11 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Definition:
-    """What netplan's files say of a device, by `netplan get`.
+    """What netplan's files say of a device, by `netplan get`."""
 
-    Args:
-        section: such as ethernets or bonds.
-        name: its name there; a device's, or any where it matches by something else.
-        match: what it matches: name, macaddress, driver, of which it may have several.
-    """
-
-    section: str
-    name: str
-    match: dict[str, str]
+    section: str  # such as ethernets or bonds
+    name: str  # its name there; a device's, or any where it matches by something else
+    match: dict[str, str]  # what it matches: name, macaddress, driver, of which it may have several
     set_name: str
 
     def is_for(self, netdev: str, mac: str, driver: str) -> bool:

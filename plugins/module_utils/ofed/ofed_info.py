@@ -20,15 +20,10 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Info:
-    """An OFED.
+    """An OFED."""
 
-    Args:
-        flavour: "mlnx_ofed" or "doca".
-        version: such as 24.10-1.1.4.0, or for doca OFED's own, such as 25.07-0.9.7.
-    """
-
-    flavour: str
-    version: str
+    flavour: str  # "mlnx_ofed" or "doca"
+    version: str  # such as 24.10-1.1.4.0, or for doca OFED's own, such as 25.07-0.9.7
 
 
 def parse(text: str) -> Info:

@@ -122,17 +122,12 @@ def _fingerprint(body: bytes) -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """What the site says of the packages' origin.
-
-    Args:
-        key_url: where the key is; empty for an archive, which its checksum vouches for.
-        archive: URL of an archive; empty for a repository.
-    """
+    """What the site says of the packages' origin."""
 
     repository: Repository
-    key_url: str
+    key_url: str  # where the key is; empty for an archive, which its checksum vouches for
     fingerprint: str
-    archive: str
+    archive: str  # URL of an archive; empty for a repository
     sha256: str
 
 

@@ -13,14 +13,10 @@ from . import driver, package_names
 
 @dataclass(frozen=True)
 class Work:
-    """A flavour's part of a plan.
-
-    Args:
-        tolerate: packages may stay halfway until those steps, which have apt finish them, or remove
-            them.
-    """
+    """A flavour's part of a plan."""
 
     add: Callable[[Plan], None]
+    # packages may stay halfway until those steps, which have apt finish them, or remove them
     tolerate: bool
     drop: list[str]
 

@@ -21,40 +21,29 @@ BURN_TIMEOUT_S = 3600
 
 @dataclass(frozen=True)
 class Package:
-    """A package on the node.
-
-    Args:
-        whole: it was unpacked and configured to the end.
-    """
+    """A package on the node."""
 
     name: str
     version: str
-    whole: bool = True
+    whole: bool = True  # it was unpacked and configured to the end
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A version of a package that a repository has.
-
-    Args:
-        origin: the repository, as the manager calls it.
-    """
+    """A version of a package that a repository has."""
 
     name: str
     version: str
-    origin: str
+    origin: str  # the repository, as the manager calls it
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository of ours.
-
-    Args:
-        key: file with the keys that may sign it; empty for a directory on the node that was
-            verified when it was unpacked.
-    """
+    """A repository of ours."""
 
     url: str
+    # file with the keys that may sign it; empty for a directory on the node that was verified when
+    # it was unpacked
     key: str
 
 

@@ -15,33 +15,23 @@ CABLE_LENGTHS_M = range(1, 1000)
 
 @dataclass(frozen=True)
 class Description:
-    """What each port must be; where there is an entry for each priority or class, eight of them.
-
-    Args:
-        priorities: the priority of each of the 64 DSCPs.
-        tsa: how each traffic class is served, "strict" or "ets".
-        percent: each class's share of what the strict ones leave.
-        buffer_bytes: sizes of those receive buffers that have one of ours.
-        priority_buffer: buffers of those priorities that have one of ours.
-        ecn: whether congestion control is on for each priority.
-        dcqcn: parameters by their names in the kernel's cc_params.
-    """
+    """What each port must be; where there is an entry for each priority or class, eight of them."""
 
     backend: str
     trust: str
-    priorities: tuple[int, ...]
+    priorities: tuple[int, ...]  # the priority of each of the 64 DSCPs
     pfc: tuple[bool, ...]
     global_pause: bool
-    tsa: tuple[str, ...]
-    percent: tuple[int, ...]
+    tsa: tuple[str, ...]  # how each traffic class is served, "strict" or "ets"
+    percent: tuple[int, ...]  # each class's share of what the strict ones leave
     classes: tuple[int, ...]
-    buffer_bytes: dict[int, int]
-    priority_buffer: dict[int, int]
+    buffer_bytes: dict[int, int]  # sizes of those receive buffers that have one of ours
+    priority_buffer: dict[int, int]  # buffers of those priorities that have one of ours
     cable_length_m: int
-    ecn: tuple[bool, ...]
+    ecn: tuple[bool, ...]  # whether congestion control is on for each priority
     cnp_dscp: int
     cnp_priority: int
-    dcqcn: dict[str, int]
+    dcqcn: dict[str, int]  # parameters by their names in the kernel's cc_params
     tos: int
     rdma_cm_mode: str
     force_traffic_class: bool

@@ -28,21 +28,16 @@ from .state import Backend, Seen, attempt
 
 @dataclass(frozen=True)
 class Aspect:
-    """One part of a port's DCB.
-
-    Args:
-        differs: what is seen and what is wanted, as texts; None where they are the same.
-        set: the command lines that make it right, given what is seen.
-        undo: those that make it again what was seen.
-        flaps: the driver takes the link down and up for it.
-    """
+    """One part of a port's DCB."""
 
     setting: str
+    # what is seen and what is wanted, as texts; None where they are the same
     differs: Callable[[Seen], tuple[str, str] | None]
+    # the command lines that make it right, given what is seen
     set: Callable[[Seen], list[list[str]]]
-    undo: Callable[[Seen], list[list[str]]]
+    undo: Callable[[Seen], list[list[str]]]  # those that make it again what was seen
     negotiated: bool = False
-    flaps: bool = False
+    flaps: bool = False  # the driver takes the link down and up for it
 
 
 def plan_port(plan: Plan, netdev: str, wanted: Description) -> bool:

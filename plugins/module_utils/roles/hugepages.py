@@ -277,21 +277,14 @@ GIGANTIC = ("16g", "1g")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the site says of one page size.
-
-    Args:
-        per_numa_node: pages by NUMA node.
-        exact: no NUMA node may have another number; else they may differ by one.
-        by_kernel: the kernel takes them while it boots, by its command line.
-        left_alone: the site asks for none, and they are to stay or are doca-hugepages'.
-    """
+    """What the site says of one page size."""
 
     kib: int
     variable: str
-    per_numa_node: dict[int, int]
-    exact: bool
-    by_kernel: bool
-    left_alone: bool
+    per_numa_node: dict[int, int]  # pages by NUMA node
+    exact: bool  # no NUMA node may have another number; else they may differ by one
+    by_kernel: bool  # the kernel takes them while it boots, by its command line
+    left_alone: bool  # the site asks for none, and they are to stay or are doca-hugepages'
 
     @property
     def pages(self) -> int:

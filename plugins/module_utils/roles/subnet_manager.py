@@ -218,20 +218,14 @@ WantedBy=multi-user.target
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as the service manager knows it.
-
-    Args:
-        loaded: what LoadState says, such as loaded, masked, not-found.
-        process: its main process, 0 if there is none.
-        is_stale: its file changed, and the service manager has not read it.
-    """
+    """A unit as the service manager knows it."""
 
     name: str
-    loaded: str
+    loaded: str  # what LoadState says, such as loaded, masked, not-found
     is_active: bool
     is_enabled: bool
-    process: int
-    is_stale: bool
+    process: int  # its main process, 0 if there is none
+    is_stale: bool  # its file changed, and the service manager has not read it
 
 
 def path(rail: int) -> str:

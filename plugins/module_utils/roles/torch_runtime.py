@@ -28,15 +28,10 @@ _IMAGE = re.compile(r"[a-z0-9][\w./:-]*(:[\w.-]+|@sha256:[0-9a-f]{64})")
 
 @dataclass(frozen=True)
 class Source:
-    """Where packages come from.
+    """Where packages come from."""
 
-    Args:
-        index_url: empty for pip's own.
-        wheelhouse: a directory with all wheels, in place of an index; empty for none.
-    """
-
-    index_url: str
-    wheelhouse: str
+    index_url: str  # empty for pip's own
+    wheelhouse: str  # a directory with all wheels, in place of an index; empty for none
 
 
 def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source: Source) -> None:

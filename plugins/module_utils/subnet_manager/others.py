@@ -21,27 +21,19 @@ _DESCRIPTION = re.compile(r"Node Description:\.*(.*)")
 
 @dataclass(frozen=True)
 class Allowed:
-    """Whose manager may be in the subnet.
-
-    Args:
-        guids: of ports of other managers that the site accepts.
-    """
+    """Whose manager may be in the subnet."""
 
     hosts: tuple[str, ...]
-    guids: frozenset[int]
+    guids: frozenset[int]  # of ports of other managers that the site accepts
 
 
 @dataclass(frozen=True)
 class Other:
-    """A subnet manager.
-
-    Args:
-        priority: None if it was not asked for it.
-    """
+    """A subnet manager."""
 
     lid: int
     guid: int
-    priority: int | None = None
+    priority: int | None = None  # None if it was not asked for it
     is_master: bool = False
 
 

@@ -16,15 +16,11 @@ _GID = re.compile(r"([0-9a-f]{4}:){4}(([0-9a-f]{4}:){3}[0-9a-f]{4})")
 
 @dataclass(frozen=True)
 class Port:
-    """A port of InfiniBand.
-
-    Args:
-        number: of the port on it, as the tools count.
-    """
+    """A port of InfiniBand."""
 
     rail: int
     device: str
-    number: int
+    number: int  # of the port on it, as the tools count
     guid: int
 
     @property

@@ -30,20 +30,13 @@ _WORD = re.compile(r"[\w.=-]+")
 
 @dataclass(frozen=True)
 class Settings:
-    """What every manager of a site is told, but for its port and its priority.
+    """What every manager of a site is told, but for its port and its priority."""
 
-    Args:
-        engines: routing engines, in the order in which opensm tries them.
-        partitions: lines of a partition file, which count before the keys.
-        keys: partition keys; the highest bit is full membership.
-        lines: settings of opensm.conf by name.
-    """
-
-    engines: tuple[str, ...]
+    engines: tuple[str, ...]  # routing engines, in the order in which opensm tries them
     roots: tuple[int, ...]
-    partitions: tuple[str, ...]
-    keys: tuple[int, ...]
-    lines: dict[str, str]
+    partitions: tuple[str, ...]  # lines of a partition file, which count before the keys
+    keys: tuple[int, ...]  # partition keys; the highest bit is full membership
+    lines: dict[str, str]  # settings of opensm.conf by name
 
     def partitions_text(self) -> str:
         """Return the partition file."""

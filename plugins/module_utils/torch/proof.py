@@ -169,13 +169,9 @@ _PIN = re.compile(
 
 @dataclass(frozen=True)
 class Pin:
-    """One package that is wanted.
+    """One package that is wanted."""
 
-    Args:
-        name: as wheels are compared by (PEP 503).
-    """
-
-    name: str
+    name: str  # as wheels are compared by (PEP 503)
     version: str
     line: str
     hashed: bool

@@ -11,20 +11,14 @@ from rdmaprov.exit_codes import ExitCode
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What the probe found on a node.
+    """What the probe found on a node."""
 
-    Args:
-        why: why Ansible must run on it, on one line; empty if the probe verified that the node
-            matches the site.
-        survey: the node's state, if the probe read it.
-        warnings: settings that work against a role and that no role changes.
-        unreachable: whether it was tried, and there was no connection.
-    """
-
+    # why Ansible must run on it, on one line; empty if the probe verified that the node matches the
+    # site
     why: str
-    survey: Survey | None = None
-    warnings: tuple[str, ...] = ()
-    unreachable: bool = False
+    survey: Survey | None = None  # the node's state, if the probe read it
+    warnings: tuple[str, ...] = ()  # settings that work against a role and that no role changes
+    unreachable: bool = False  # whether it was tried, and there was no connection
 
 
 class NodeState(StrEnum):
@@ -45,42 +39,27 @@ _NOT_TOLD = {NodeState.UNKNOWN, NodeState.UNREACHABLE, NodeState.INCOMPLETE, Nod
 
 @dataclass(frozen=True)
 class NodeResult:
-    """The result of one node.
-
-    Args:
-        applies: whether the run may change it; otherwise the run only surveys it.
-        before: its first survey; None if there was none.
-        after: its last survey after a role ran; None if there was none.
-        roles_started: the roles that did something, in their order.
-        running: the role that runs; empty between roles.
-        under_way: the role whose long step runs on the node, with no task meanwhile.
-        changes: the changes of each role.
-        written: the files that each role wrote.
-        failed: the task that failed, with its role in front; empty if none did.
-        problem: why it failed or is unreachable, on one line.
-        unreachable: whether ssh had no connection to it.
-        seconds: the duration of its tasks.
-        probed: whether the probe verified that it matches the site, so that Ansible did not run.
-        not_proven: why the probe did not verify it; empty if there was no probe.
-        left: the step at which a rolling apply left it out of service, and why.
-    """
+    """The result of one node."""
 
     name: str
-    applies: bool = False
-    before: Survey | None = None
-    after: Survey | None = None
-    roles_started: tuple[str, ...] = ()
-    running: str = ""
-    under_way: str = ""
+    applies: bool = False  # whether the run may change it; otherwise the run only surveys it
+    before: Survey | None = None  # its first survey; None if there was none
+    after: Survey | None = None  # its last survey after a role ran; None if there was none
+    roles_started: tuple[str, ...] = ()  # the roles that did something, in their order
+    running: str = ""  # the role that runs; empty between roles
+    under_way: str = ""  # the role whose long step runs on the node, with no task meanwhile
+    # the changes of each role
     changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    # the files that each role wrote
     written: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
-    failed: str = ""
-    problem: str = ""
-    unreachable: bool = False
-    seconds: float = 0.0
+    failed: str = ""  # the task that failed, with its role in front; empty if none did
+    problem: str = ""  # why it failed or is unreachable, on one line
+    unreachable: bool = False  # whether ssh had no connection to it
+    seconds: float = 0.0  # the duration of its tasks
+    # whether the probe verified that it matches the site, so that Ansible did not run
     probed: bool = False
-    not_proven: str = ""
-    left: str = ""
+    not_proven: str = ""  # why the probe did not verify it; empty if there was no probe
+    left: str = ""  # the step at which a rolling apply left it out of service, and why
 
     @property
     def state(self) -> NodeState:

@@ -15,19 +15,13 @@ from rdmaprov.bandwidth.fabric import Fabric
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A way to reduce.
+    """A way to reduce."""
 
-    Args:
-        name: NCCL's name for it, in small letters.
-        traffic: what the busiest node sends to others, as a share of S, for a fabric.
-        why: where that share comes from.
-        reduces: whether the NVLink switches reduce inside the node.
-    """
-
-    name: str
+    name: str  # NCCL's name for it, in small letters
+    # what the busiest node sends to others, as a share of S, for a fabric
     traffic: Callable[[Fabric], float]
-    why: str
-    reduces: bool = False
+    why: str  # where that share comes from
+    reduces: bool = False  # whether the NVLink switches reduce inside the node
 
 
 def tree_links(domains: int) -> int:

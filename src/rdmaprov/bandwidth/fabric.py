@@ -64,37 +64,26 @@ def parse_slot(text: str) -> Slot:
 
 @dataclass(frozen=True)
 class Fabric:
-    """The parts that limit a collective.
-
-    Args:
-        gpus_per_node: GPUs of each node that take part.
-        link_gbps: line rate of one rail, in Gb/s.
-        oversubscription: how much more the rails could send than the spines carry.
-        pcie: the slot of a card; None: it carries what its rails need.
-        gpu_pcie: the slot of a GPU; None: of the generation that its share of the rails needs.
-        cards: that the rails of a node are on; 0: each on its own.
-        collective: what runs; one of ceiling.COLLECTIVES.
-        efa: whether the rails are Amazon's Elastic Fabric Adapters.
-        nvlink_nodes: nodes that share one NVLink domain and use it, such as 18 in an NVL72 rack; 1
-            with NCCL_MNNVL_ENABLE=0.
-        intra_node_gb_s: bus bandwidth of an all-reduce inside one node, measured or from its GPUs;
-            None: not known, so it limits nothing.
-        intra_node_by: the algorithm of that all-reduce; empty if it is not known.
-    """
+    """The parts that limit a collective."""
 
     nodes: int
-    gpus_per_node: int
+    gpus_per_node: int  # GPUs of each node that take part
     rails: int
-    link_gbps: float
-    oversubscription: float = 1.0
-    pcie: Slot | None = None
+    link_gbps: float  # line rate of one rail, in Gb/s
+    oversubscription: float = 1.0  # how much more the rails could send than the spines carry
+    pcie: Slot | None = None  # the slot of a card; None: it carries what its rails need
+    # nodes that share one NVLink domain and use it, such as 18 in an NVL72 rack; 1 with
+    # NCCL_MNNVL_ENABLE=0
     nvlink_nodes: int = 1
+    # bus bandwidth of an all-reduce inside one node, measured or from its GPUs; None: not known, so
+    # it limits nothing
     intra_node_gb_s: float | None = None
-    intra_node_by: str = ""
+    intra_node_by: str = ""  # the algorithm of that all-reduce; empty if it is not known
+    # the slot of a GPU; None: of the generation that its share of the rails needs
     gpu_pcie: Slot | None = None
-    cards: int = 0
-    collective: str = "all_reduce"
-    efa: bool = False
+    cards: int = 0  # that the rails of a node are on; 0: each on its own
+    collective: str = "all_reduce"  # what runs; one of ceiling.COLLECTIVES
+    efa: bool = False  # whether the rails are Amazon's Elastic Fabric Adapters
 
     @property
     def ranks(self) -> int:

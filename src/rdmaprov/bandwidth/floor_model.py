@@ -17,42 +17,27 @@ class FloorVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Floor:
-    """What a fabric must and can reach, in GB/s of bus bandwidth.
+    """What a fabric must and can reach, in GB/s of bus bandwidth."""
 
-    Args:
-        ceiling_gb_s: what the algorithm reaches at most; a ring where it is not known.
-        derived_gb_s: what a healthy fleet of this size reaches.
-        floor_gb_s: what is demanded: the derived floor, or that of the site.
-        most_gb_s: what the rails carry at most, by the algorithm or by any; infinite where NVLink
-            or PCIe carry all.
-        derivation: how these follow from the fabric, in sentences.
-        reason: why the site demands less; empty if it does not.
-        algorithm: what NCCL took; `auto` if it is not known.
-        candidates: the algorithms of which the floor is the least.
-    """
-
-    ceiling_gb_s: float
-    derived_gb_s: float
-    floor_gb_s: float
+    ceiling_gb_s: float  # what the algorithm reaches at most; a ring where it is not known
+    derived_gb_s: float  # what a healthy fleet of this size reaches
+    floor_gb_s: float  # what is demanded: the derived floor, or that of the site
+    # what the rails carry at most, by the algorithm or by any; infinite where NVLink or PCIe carry
+    # all
     most_gb_s: float
-    derivation: str
-    reason: str = ""
-    algorithm: str = "auto"
-    candidates: tuple[str, ...] = ()
+    derivation: str  # how these follow from the fabric, in sentences
+    reason: str = ""  # why the site demands less; empty if it does not
+    algorithm: str = "auto"  # what NCCL took; `auto` if it is not known
+    candidates: tuple[str, ...] = ()  # the algorithms of which the floor is the least
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A floor, a measurement, and the verdict on it.
-
-    Args:
-        verdict: None without a measurement.
-        likely_causes: what explains the number, the sharpest first; none if it is healthy.
-        notes: what the number alone does not show.
-    """
+    """A floor, a measurement, and the verdict on it."""
 
     floor: Floor
-    verdict: FloorVerdict | None
+    verdict: FloorVerdict | None  # None without a measurement
     sentence: str
+    # what explains the number, the sharpest first; none if it is healthy
     likely_causes: tuple[Cause, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the number alone does not show

@@ -18,19 +18,14 @@ Left = Callable[[Fabric, str], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Signature:
-    """A fault and the share of the ceiling that is left with it.
-
-    Args:
-        left: lowest and highest share of the ceiling that is left, for a fabric and an algorithm.
-        check: what distinguishes it from the others.
-        source: where the share comes from.
-    """
+    """A fault and the share of the ceiling that is left with it."""
 
     id: str
     cause: str
+    # lowest and highest share of the ceiling that is left, for a fabric and an algorithm
     left: Left
-    check: str
-    source: str
+    check: str  # what distinguishes it from the others
+    source: str  # where the share comes from
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,12 @@ from rdmaprov.finding.finding import Finding
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of verifying a certificate.
+    """What came of verifying a certificate."""
 
-    Args:
-        statement: as it was read; its shape is right only where no objection is about that.
-        signer: who signed it, as the file of allowed signers has it; empty if that is not known.
-        key: the fingerprint of the key; empty without a signature that is of this file.
-    """
-
+    # as it was read; its shape is right only where no objection is about that
     statement: Mapping[str, Any]
-    signer: str
-    key: str
+    signer: str  # who signed it, as the file of allowed signers has it; empty if that is not known
+    key: str  # the fingerprint of the key; empty without a signature that is of this file
     objections: list[Finding]
 
 

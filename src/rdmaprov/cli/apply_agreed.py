@@ -18,18 +18,13 @@ from rdmaprov.words import quantity
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a run may go.
-
-    Args:
-        reboot: the option's value; None for the site's.
-        reverts: the run that is taken back; empty for apply.
-    """
+    """How far a run may go."""
 
     ready: session.Prepared
-    reboot: str | None
+    reboot: str | None  # the option's value; None for the site's
     kept: KeptPlan | None = None
     asks: bool = False
-    reverts: str = ""
+    reverts: str = ""  # the run that is taken back; empty for apply
 
     def show(self, run: Run) -> Results:
         """Survey the nodes."""

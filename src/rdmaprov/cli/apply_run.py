@@ -136,17 +136,12 @@ def _variables(
 
 @dataclass
 class Rolling:
-    """An apply that rolls over a fleet.
-
-    Args:
-        agreed: the site with the nodes to apply on, and how far to go.
-        run: has the playbook's variables, and takes all that batches write.
-    """
+    """An apply that rolls over a fleet."""
 
     request: ApplyRequest
-    agreed: Agreement
+    agreed: Agreement  # the site with the nodes to apply on, and how far to go
     scheduler: Scheduler
-    run: Run
+    run: Run  # has the playbook's variables, and takes all that batches write
     json_file: IO[str] | None
 
     def roll(self, serial: Share, most: Share | None) -> Results:

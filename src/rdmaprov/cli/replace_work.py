@@ -81,41 +81,29 @@ def choose_witnesses(
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user asked for.
-
-    Args:
-        host_keys: the fingerprints that the user allows, by node.
-        witnesses: how many, or which; empty for the default.
-        sizes: bytes of the messages to measure with; empty for all that fit.
-        wait_s: seconds to wait for another run that holds a node.
-    """
+    """What the user asked for."""
 
     site: Path
     nodes: tuple[str, ...]
-    host_keys: Mapping[str, str]
+    host_keys: Mapping[str, str]  # the fingerprints that the user allows, by node
     yes: bool
-    witnesses: str
-    sizes: tuple[int, ...]
-    wait_s: float
+    witnesses: str  # how many, or which; empty for the default
+    sizes: tuple[int, ...]  # bytes of the messages to measure with; empty for all that fit
+    wait_s: float  # seconds to wait for another run that holds a node
 
 
 @dataclass
 class Work:
-    """A replacement that runs.
-
-    Attributes:
-        ready: the whole site; it is read again once host variables were written.
-        witness_scheduler: who knows which nodes may be witnesses, and keeps jobs off them.
-        machines: by node, what tells its machine from another one.
-        facts: by node, what the machine is made of.
-    """
+    """A replacement that runs."""
 
     asked: Asked
-    ready: session.Prepared
+    ready: session.Prepared  # the whole site; it is read again once host variables were written
     scheduler: Scheduler
-    witness_scheduler: Scheduler
+    witness_scheduler: Scheduler  # who knows which nodes may be witnesses, and keeps jobs off them
     journal: Journal
+    # by node, what tells its machine from another one
     machines: dict[str, str] = field(default_factory=dict)
+    # by node, what the machine is made of
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property

@@ -9,17 +9,13 @@ from rdmaprov.problem import Problem
 
 @dataclass(frozen=True)
 class Violation:
-    """A place where a site violates a rule.
-
-    Args:
-        path: the keys and indexes from the variable to the wrong part.
-        others: variables to name instead if the site does not set `variable` itself.
-    """
+    """A place where a site violates a rule."""
 
     variable: str
     message: str
     remedy: str
-    path: tuple[str | int, ...] = ()
+    path: tuple[str | int, ...] = ()  # the keys and indexes from the variable to the wrong part
+    # variables to name instead if the site does not set `variable` itself
     others: tuple[str, ...] = ()
 
     def problem(self, node: Node, rule: str) -> Problem:
@@ -34,17 +30,12 @@ class Violation:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule about one node.
+    """A rule about one node."""
 
-    Args:
-        id: theme and name, such as qos.pfc-one.
-        source: the standard, document or source code that the sentence rests on.
-        find: yields a node's violations; none where a value is missing or invalid.
-    """
-
-    id: str
+    id: str  # theme and name, such as qos.pfc-one
     sentence: str
-    source: str
+    source: str  # the standard, document or source code that the sentence rests on
+    # yields a node's violations; none where a value is missing or invalid
     find: Callable[[Node], Iterable[Violation]]
 
     def problems(self, fleet: Fleet) -> Iterator[Problem]:

@@ -36,19 +36,13 @@ Announced = Mapping[str, Mapping[str, Any]]  # by role, as plugin_utils.planned 
 
 @dataclass(frozen=True)
 class KeptPlan:
-    """What `apply FILE` may do.
-
-    Args:
-        site: the inventory directory, absolute.
-        roles: names of the roles; empty for all.
-        nodes: by name, what was announced.
-    """
+    """What `apply FILE` may do."""
 
     file: Path
-    site: Path
+    site: Path  # the inventory directory, absolute
     site_sha256: str
-    roles: tuple[str, ...]
-    nodes: Mapping[str, Announced]
+    roles: tuple[str, ...]  # names of the roles; empty for all
+    nodes: Mapping[str, Announced]  # by name, what was announced
 
     def require_site(self, names: tuple[str, ...]) -> None:
         """Raise if the site is not the one that was planned.

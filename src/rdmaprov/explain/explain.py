@@ -91,27 +91,21 @@ def _refusal(given: GivenText, kinds: Sequence[InputKind]) -> Finding | None:
 
 @dataclass(frozen=True)
 class InputKind:
-    """A row of the table.
-
-    Attributes:
-        only: finds what only this tool writes, in a text that has one of the words.
-        read: returns what texts of it show; None: no reader yet.
-        document: returns whether a JSON is of it; None if its tool writes none.
-        output: whether its text may stand among what others of this sort write.
-        instead: what to do without a reader.
-        seems: returns whether a text that no row knows is of it.
-    """
+    """A row of the table."""
 
     id: str
     what: str
     has: tuple[bytes, ...]
-    only: re.Pattern[bytes]
+    only: re.Pattern[bytes]  # finds what only this tool writes, in a text that has one of the words
+    # returns what texts of it show; None: no reader yet
     read: Callable[[Sequence[GivenText]], list[Shown]] | None = None
     tells: str = ""
     not_tells: str = ""
+    # returns whether a JSON is of it; None if its tool writes none
     document: Callable[[Mapping[str, Any]], bool] | None = None
-    output: bool = False
-    instead: str = ""
+    output: bool = False  # whether its text may stand among what others of this sort write
+    instead: str = ""  # what to do without a reader
+    # returns whether a text that no row knows is of it
     seems: Callable[[GivenText], bool] | None = None
 
     def knows(self, given: GivenText) -> bool:

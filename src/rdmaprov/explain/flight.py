@@ -36,25 +36,17 @@ _WATCHDOG = "whether it is overdue: pass the ranks' logs too, which have torch's
 
 @dataclass(frozen=True)
 class Operation:
-    """A collective that a rank called.
-
-    Args:
-        name: what it is, such as all_reduce.
-        values: how many values of the type the rank passes, -1 if unknown.
-        created_ns: when it was called, 0 if unknown.
-        limit_ns: after which time the watchdog ends the job, 0 if unknown.
-        place: the line of the program that called it, empty if unknown.
-    """
+    """A collective that a rank called."""
 
     group: Group
     number: int
-    name: str
-    values: int
+    name: str  # what it is, such as all_reduce
+    values: int  # how many values of the type the rank passes, -1 if unknown
     type: str
     is_open: bool
-    created_ns: int
-    limit_ns: int
-    place: str
+    created_ns: int  # when it was called, 0 if unknown
+    limit_ns: int  # after which time the watchdog ends the job, 0 if unknown
+    place: str  # the line of the program that called it, empty if unknown
 
     @property
     def text(self) -> str:
@@ -65,25 +57,18 @@ class Operation:
 
 @dataclass(frozen=True)
 class FlightDump:
-    """The last operations of a rank.
-
-    Args:
-        rank: its number in the job; None if its file does not say it.
-        groups: the groups that it is in, with what each is called.
-        operations: in the order in which they were called; without sends and receives.
-        last: the last number that it called, by group.
-        transfers: sends and receives that have not ended, with where they were called.
-        strays: how many operations are of groups whose ranks are unknown.
-    """
+    """The last operations of a rank."""
 
     file: str
-    rank: int | None
-    groups: Mapping[Group, str]
+    rank: int | None  # its number in the job; None if its file does not say it
+    groups: Mapping[Group, str]  # the groups that it is in, with what each is called
+    # in the order in which they were called; without sends and receives
     operations: tuple[Operation, ...]
-    last: Mapping[Group, int]
+    last: Mapping[Group, int]  # the last number that it called, by group
     newest_ns: int
+    # sends and receives that have not ended, with where they were called
     transfers: tuple[str, ...] = ()
-    strays: int = 0
+    strays: int = 0  # how many operations are of groups whose ranks are unknown
 
     def open_in(self, group: Group) -> Operation | None:
         """Return the first operation of a group that has not ended."""

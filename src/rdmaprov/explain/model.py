@@ -30,24 +30,15 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True)
 class Shown:
-    """What a text shows, or several texts that are of one job.
+    """What a text shows, or several texts that are of one job."""
 
-    Args:
-        input: the id of its row in the table of inputs; empty if no row knows it.
-        says: facts, one line each.
-        findings: what is wrong, and what is unknown.
-        proves: what is known to be right; empty if nothing is.
-        lacks: what would tell more, one line each.
-        parsed: what was read, for those that join it with other texts.
-    """
-
-    input: str
+    input: str  # the id of its row in the table of inputs; empty if no row knows it
     files: tuple[str, ...]
-    says: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    proves: str = ""
-    lacks: tuple[str, ...] = ()
-    parsed: tuple[object, ...] = ()
+    says: tuple[str, ...] = ()  # facts, one line each
+    findings: tuple[Finding, ...] = ()  # what is wrong, and what is unknown
+    proves: str = ""  # what is known to be right; empty if nothing is
+    lacks: tuple[str, ...] = ()  # what would tell more, one line each
+    parsed: tuple[object, ...] = ()  # what was read, for those that join it with other texts
 
     @property
     def code(self) -> ExitCode:
@@ -69,18 +60,12 @@ def worst(codes: Iterable[ExitCode]) -> ExitCode:
 
 @dataclass(frozen=True)
 class GivenText:
-    """A file, or standard input.
-
-    Args:
-        data: its first bytes, at most `MOST_BYTES`.
-        is_whole: whether there are no others.
-        is_file: whether it can be opened again.
-    """
+    """A file, or standard input."""
 
     name: str
-    data: bytes
-    is_whole: bool = True
-    is_file: bool = False
+    data: bytes  # its first bytes, at most `MOST_BYTES`
+    is_whole: bool = True  # whether there are no others
+    is_file: bool = False  # whether it can be opened again
 
     def open(self) -> BinaryIO:
         """Return all of it, from its beginning."""

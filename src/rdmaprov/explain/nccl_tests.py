@@ -40,15 +40,10 @@ _AGAIN = "run it again; keep standard output and standard error"
 
 @dataclass(frozen=True)
 class PerfColumn:
-    """The result of one size, in place or out of place.
+    """The result of one size, in place or out of place."""
 
-    Args:
-        bus_gb_s: the bus bandwidth, GB/s.
-        wrong: the number of wrong values; None if they were not checked.
-    """
-
-    bus_gb_s: float
-    wrong: int | None
+    bus_gb_s: float  # the bus bandwidth, GB/s
+    wrong: int | None  # the number of wrong values; None if they were not checked
 
 
 @dataclass(frozen=True)
@@ -66,27 +61,17 @@ class PerfRow:
 
 @dataclass
 class PerfTable:
-    """What one test printed.
+    """What one test printed."""
 
-    Attributes:
-        collective: the program's name without `_perf`, such as all_reduce; empty if unsaid.
-        began: a line of its beginning was read.
-        odd: lines of results in a form that is not known.
-        bounds: values out of bounds, as its end says; None without an end.
-        too_slow: the average is below what NCCL_TESTS_MIN_BW asked for.
-        average: the average bus bandwidth, as it stands there.
-        ended: why the test gave up, in its own words.
-    """
-
-    collective: str = ""
-    began: bool = False
+    collective: str = ""  # the program's name without `_perf`, such as all_reduce; empty if unsaid
+    began: bool = False  # a line of its beginning was read
     ranks: dict[int, tuple[str, str]] = field(default_factory=dict)
     rows: list[PerfRow] = field(default_factory=list)
-    odd: int = 0
-    bounds: int | None = None
-    too_slow: bool = False
-    average: str = ""
-    ended: str = ""
+    odd: int = 0  # lines of results in a form that is not known
+    bounds: int | None = None  # values out of bounds, as its end says; None without an end
+    too_slow: bool = False  # the average is below what NCCL_TESTS_MIN_BW asked for
+    average: str = ""  # the average bus bandwidth, as it stands there
+    ended: str = ""  # why the test gave up, in its own words
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -30,24 +30,15 @@ _RATE = "whether that is slow: pass ibstat of the same host too"
 
 @dataclass(frozen=True)
 class ReadTest:
-    """A test between two ports.
-
-    Args:
-        title: what was tested, such as RDMA_Write BW Test.
-        device: of the end that printed it; empty if unsaid.
-        link: IB or Ethernet; empty if unsaid.
-        mtu: of the path, bytes; 0 if unsaid.
-        peer: the IPv4 address of the other end's GID; empty if it has none.
-        figures: results, by size.
-    """
+    """A test between two ports."""
 
     file: str
-    title: str
-    device: str
-    link: str
-    mtu: int
-    peer: str
-    figures: tuple[Figures, ...]
+    title: str  # what was tested, such as RDMA_Write BW Test
+    device: str  # of the end that printed it; empty if unsaid
+    link: str  # IB or Ethernet; empty if unsaid
+    mtu: int  # of the path, bytes; 0 if unsaid
+    peer: str  # the IPv4 address of the other end's GID; empty if it has none
+    figures: tuple[Figures, ...]  # results, by size
 
     @property
     def ways(self) -> int:

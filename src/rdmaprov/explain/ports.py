@@ -50,27 +50,18 @@ _ON = {"InfiniBand": "mlxlink -d DEVICE --port_state UP", "Ethernet": "ip link s
 
 @dataclass(frozen=True)
 class ListedPort:
-    """A port as it was printed; a field that was not is empty or 0.
-
-    Args:
-        state: such as active, down, init.
-        physical: such as linkup, polling, disabled.
-        link: InfiniBand or Ethernet.
-        mtu: the most bytes of a packet now.
-        most_mtu: the most bytes of a packet that it can have.
-        card: what the ports of one card share; the device if that was not printed.
-    """
+    """A port as it was printed; a field that was not is empty or 0."""
 
     device: str
     number: int
     model: str = ""
-    card: str = ""
-    state: str = ""
-    physical: str = ""
-    link: str = ""
+    card: str = ""  # what the ports of one card share; the device if that was not printed
+    state: str = ""  # such as active, down, init
+    physical: str = ""  # such as linkup, polling, disabled
+    link: str = ""  # InfiniBand or Ethernet
     gbps: float = 0.0
-    mtu: int = 0
-    most_mtu: int = 0
+    mtu: int = 0  # the most bytes of a packet now
+    most_mtu: int = 0  # the most bytes of a packet that it can have
 
     @property
     def is_active(self) -> bool:

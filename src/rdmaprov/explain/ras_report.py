@@ -48,22 +48,16 @@ _LOOK = "look at the process, its standard error and exit status, and dmesg -T o
 
 @dataclass(frozen=True)
 class _Answer:
-    """What RAS answered, in either form.
-
-    Attributes:
-        groups: number of communicators, ranks of each, status, errors.
-        size: nodes and GPUs, 0 if it does not say.
-        launched: how many ranks have launched up to which operation; empty if it does not say.
-        reported: by the error that ranks report, these ranks, empty if they are not named.
-        unread: what it does not tell, and what to do.
-    """
+    """What RAS answered, in either form."""
 
     report: RasReport
-    groups: Sequence[tuple[str, ...]]
+    groups: Sequence[tuple[str, ...]]  # number of communicators, ranks of each, status, errors
+    # by the error that ranks report, these ranks, empty if they are not named
     reported: Mapping[str, Sequence[str]]
-    size: tuple[int, int] = (0, 0)
+    size: tuple[int, int] = (0, 0)  # nodes and GPUs, 0 if it does not say
     total: int = 0
-    unread: tuple[tuple[str, str], ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()  # what it does not tell, and what to do
+    # how many ranks have launched up to which operation; empty if it does not say
     launched: str = ""
 
 

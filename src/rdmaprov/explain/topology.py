@@ -23,16 +23,11 @@ _NEAR = {"PIX", "PXB"}
 
 @dataclass(frozen=True)
 class GpuTopology:
-    """What reaches what.
+    """What reaches what."""
 
-    Args:
-        links: by pair of names, such as NV18 or PIX.
-        nics: names of NICs, as the RDMA device where the legend has it.
-    """
-
-    links: Mapping[tuple[str, str], str]
+    links: Mapping[tuple[str, str], str]  # by pair of names, such as NV18 or PIX
     gpus: tuple[str, ...]
-    nics: Mapping[str, str]
+    nics: Mapping[str, str]  # names of NICs, as the RDMA device where the legend has it
 
     def nearest(self, gpu: str) -> str:
         """Return how far the nearest NIC of a GPU is, empty without a NIC."""

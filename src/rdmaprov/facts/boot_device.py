@@ -28,16 +28,12 @@ Values = tuple[str, ...]
 
 @dataclass(frozen=True)
 class BootDevice:
-    """A network device as a boot sees it: by its own hardware address, not that of its bond.
-
-    Args:
-        made: what the kernel makes it as, such as bond or vlan; empty for a card's port.
-    """
+    """A network device as a boot sees it: by its own hardware address, not that of its bond."""
 
     name: str
     address: str
     is_permanent: bool | None
-    made: str
+    made: str  # what the kernel makes it as, such as bond or vlan; empty for a card's port
     types: Values
     paths: Values
     drivers: Values

@@ -22,15 +22,10 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,4}|[0-9]{1,5}")
 
 @dataclass(frozen=True)
 class BootPartition:
-    """What makes an IPoIB interface at boot.
+    """What makes an IPoIB interface at boot."""
 
-    Args:
-        key: the partition's; None if nothing makes it.
-        where: the files that say so, or what is missing.
-    """
-
-    key: int | None
-    where: str
+    key: int | None  # the partition's; None if nothing makes it
+    where: str  # the files that say so, or what is missing
 
 
 def read(host: Host, netdev: str, parent: str) -> BootPartition:

@@ -27,14 +27,10 @@ _BER = re.compile(r"(\d+(?:\.\d+)?)[eE]([+-]?\d{1,3})")
 
 @dataclass(frozen=True)
 class Sensor:
-    """What a module measures, with its unit in the name, and the module's own alarm limits.
-
-    Args:
-        values: one, or one for each lane.
-    """
+    """What a module measures, with its unit in the name, and the module's own alarm limits."""
 
     name: str
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # one, or one for each lane
     low: float
     high: float
 

@@ -29,13 +29,10 @@ _VENDORS = {
 
 @dataclass(frozen=True)
 class Congestion:
-    """A port's congestion control.
-
-    Args:
-        ecn: by end, whether it is on for each of eight priorities; None if nothing shows it.
-    """
+    """A port's congestion control."""
 
     directory: str
+    # by end, whether it is on for each of eight priorities; None if nothing shows it
     ecn: Mapping[str, tuple[bool, ...]] | None
     cnp_dscp: int
     cnp_priority: int | None

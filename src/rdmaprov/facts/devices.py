@@ -37,13 +37,10 @@ _WORDS = " ".join(ATTRIBUTES)
 
 @dataclass(frozen=True)
 class Devices:
-    """All devices of a node.
+    """All devices of a node."""
 
-    Args:
-        paths: by a device's path in a class, such as /sys/class/net/ens1, its place in the
-            machine, such as /sys/devices/pci0000:00/0000:00:04.0/net/ens1.
-    """
-
+    # by a device's path in a class, such as /sys/class/net/ens1, its place in the machine, such as
+    # /sys/devices/pci0000:00/0000:00:04.0/net/ens1
     paths: Mapping[str, str]
     files: Files
 

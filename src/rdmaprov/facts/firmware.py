@@ -16,15 +16,10 @@ _ROW = re.compile(r"[* ]?(?:RO)?\s+([A-Z_]\w*(?:\[[\d.]+\])?)\s+(\S.*)")
 
 @dataclass(frozen=True)
 class FirmwareSetting:
-    """One setting, its values as the tool shows them, such as ETH(2).
+    """One setting, its values as the tool shows them, such as ETH(2)."""
 
-    Args:
-        current: what is in force; empty if the tool does not say.
-        next_boot: what the firmware reads when it starts.
-    """
-
-    current: str
-    next_boot: str
+    current: str  # what is in force; empty if the tool does not say
+    next_boot: str  # what the firmware reads when it starts
 
 
 def command(address: str) -> str:

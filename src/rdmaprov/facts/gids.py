@@ -17,19 +17,12 @@ _PATH = INFINIBAND + r"/([^/]+)/ports/1/gids/(\d+)"
 
 @dataclass(frozen=True)
 class Gid:
-    """An entry that is set.
+    """An entry that is set."""
 
-    Args:
-        index: its place in the table; it moves when addresses come and go.
-        type: "RoCE v2", "IB/RoCE v1"; empty on InfiniBand.
-        netdev: its network device, empty on InfiniBand.
-        address: the GID as an IPv6 address; an IPv4 address is mapped.
-    """
-
-    index: int
-    type: str
-    netdev: str
-    address: ipaddress.IPv6Address
+    index: int  # its place in the table; it moves when addresses come and go
+    type: str  # "RoCE v2", "IB/RoCE v1"; empty on InfiniBand
+    netdev: str  # its network device, empty on InfiniBand
+    address: ipaddress.IPv6Address  # the GID as an IPv6 address; an IPv4 address is mapped
 
     def is_of(self, address: str) -> bool:
         """Return whether it is the GID of an IP address."""

@@ -79,15 +79,10 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True)
 class Gpu:
-    """What the driver shows of a GPU.
+    """What the driver shows of a GPU."""
 
-    Args:
-        address: its PCI address, as sysfs has it.
-        values: by path, such as `ecc mode/current`, what stands there.
-    """
-
-    address: str
-    values: Mapping[str, str]
+    address: str  # its PCI address, as sysfs has it
+    values: Mapping[str, str]  # by path, such as `ecc mode/current`, what stands there
 
     def is_on(self, path: str) -> bool | None:
         """Return whether a setting is on; None if the GPU does not have it.

@@ -32,12 +32,9 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class AnsweredHost:
-    """A host whose answers are here already.
+    """A host whose answers are here already."""
 
-    Args:
-        results: by command, its result, or the exception that says why there is none.
-    """
-
+    # by command, its result, or the exception that says why there is none
     results: Mapping[str, Result | Exception]
 
     def run(self, command: str, *_: str, **_options: object) -> Result:

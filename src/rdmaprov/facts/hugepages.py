@@ -22,19 +22,16 @@ _ARGUMENT = re.compile(NODES + r"/node(\d+)/hugepages/hugepages-(\d+)kB/nr_hugep
 
 @dataclass(frozen=True)
 class Hugepages:
-    """The pools of a node.
+    """The pools of a node."""
 
-    Args:
-        numa_nodes: those with memory that the kernel itself uses; GPU memory does not count.
-        pages: by page size in KiB and NUMA node, what the pool keeps; surplus pages left out.
-        unit: by page size and NUMA node, what the unit takes at each boot; None without a unit.
-        doca: whether doca-hugepages has pages to take; a size that the site does not name is its.
-    """
-
+    # those with memory that the kernel itself uses; GPU memory does not count
     numa_nodes: tuple[int, ...]
+    # by page size in KiB and NUMA node, what the pool keeps; surplus pages left out
     pages: Mapping[tuple[int, int], int]
+    # by page size and NUMA node, what the unit takes at each boot; None without a unit
     unit: Mapping[tuple[int, int], int] | None
     default_kib: int
+    # whether doca-hugepages has pages to take; a size that the site does not name is its
     doca: bool
 
     def has(self, kib: int) -> bool:

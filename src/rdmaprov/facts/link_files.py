@@ -40,21 +40,14 @@ _Written = dict[str, tuple[str, tuple[str, ...]]]
 
 @dataclass(frozen=True)
 class Boot:
-    """What a boot gives a device.
+    """What a boot gives a device."""
 
-    Args:
-        addresses: with prefix length.
-        mtu_bytes: None if no file sets it.
-        rules: source and table of each routing rule; the table is a text.
-        files: those that say so, or the places where nothing was found.
-        ipoib_mode: datagram or connected; empty if no file sets IPoIB's mode.
-    """
-
-    addresses: tuple[str, ...] = ()
-    mtu_bytes: int | None = None
+    addresses: tuple[str, ...] = ()  # with prefix length
+    mtu_bytes: int | None = None  # None if no file sets it
+    # source and table of each routing rule; the table is a text
     rules: tuple[tuple[str, str], ...] = ()
-    files: tuple[str, ...] = ()
-    ipoib_mode: str = ""
+    files: tuple[str, ...] = ()  # those that say so, or the places where nothing was found
+    ipoib_mode: str = ""  # datagram or connected; empty if no file sets IPoIB's mode
 
     def __bool__(self) -> bool:
         """Return whether it sets anything of the device."""

@@ -17,40 +17,27 @@ class OddUnit(ValueError):
 
 @dataclass(frozen=True)
 class AnnouncedPfc:
-    """PFC of a port.
-
-    Args:
-        priorities: with PFC on, 0 to 7.
-    """
+    """PFC of a port."""
 
     willing: bool
-    priorities: tuple[int, ...]
+    priorities: tuple[int, ...]  # with PFC on, 0 to 7
 
 
 @dataclass(frozen=True)
 class AnnouncedEts:
-    """How a port serves priorities.
-
-    Args:
-        percent: the share of each traffic class.
-        services: how each traffic class is served: strict, ets, credit-based, vendor.
-    """
+    """How a port serves priorities."""
 
     classes: tuple[int, ...]
-    percent: tuple[int, ...]
-    services: tuple[str, ...]
+    percent: tuple[int, ...]  # the share of each traffic class
+    services: tuple[str, ...]  # how each traffic class is served: strict, ets, credit-based, vendor
 
 
 @dataclass(frozen=True)
 class AnnouncedApplication:
-    """The priority of an application.
-
-    Args:
-        selector: what `protocol` is: ETHERTYPE, TCP_PORT, UDP_PORT, ANY_PORT or DSCP.
-    """
+    """The priority of an application."""
 
     priority: int
-    selector: int
+    selector: int  # what `protocol` is: ETHERTYPE, TCP_PORT, UDP_PORT, ANY_PORT or DSCP
     protocol: int
 
 

@@ -33,29 +33,21 @@ OrganizationTlv = tuple[bytes, int, bytes]
 
 @dataclass(frozen=True)
 class LldpNeighbor:
-    """What one neighbour announces; None and empty stand for what it does not announce.
+    """What one neighbour announces; None and empty stand for what it does not announce."""
 
-    Args:
-        chassis: its chassis ID: a MAC address, an IP address or a name.
-        ttl_s: how long the unit is valid; 0 is a farewell.
-        forwards: whether it is a bridge or a router.
-        max_frame_bytes: the largest frame that its port takes.
-        ets: how it serves traffic classes.
-        speaks_cee: whether it speaks DCBX as of before IEEE 802.1Qaz, which is not judged.
-        odd: of its organizations' TLVs, what is unknown and why: one does not spoil the others.
-    """
-
-    chassis: str
+    chassis: str  # its chassis ID: a MAC address, an IP address or a name
     port: str
-    ttl_s: int
+    ttl_s: int  # how long the unit is valid; 0 is a farewell
     port_description: str = ""
     system: str = ""
-    forwards: bool | None = None
-    max_frame_bytes: int | None = None
+    forwards: bool | None = None  # whether it is a bridge or a router
+    max_frame_bytes: int | None = None  # the largest frame that its port takes
     pfc: AnnouncedPfc | None = None
-    ets: AnnouncedEts | None = None
+    ets: AnnouncedEts | None = None  # how it serves traffic classes
     applications: tuple[AnnouncedApplication, ...] | None = None
+    # whether it speaks DCBX as of before IEEE 802.1Qaz, which is not judged
     speaks_cee: bool = False
+    # of its organizations' TLVs, what is unknown and why: one does not spoil the others
     odd: tuple[tuple[str, str], ...] = ()
 
     @property

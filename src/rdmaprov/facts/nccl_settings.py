@@ -124,14 +124,10 @@ ENGINES = ("enroot", "docker", "podman", "containerd")
 
 @dataclass(frozen=True)
 class NcclConf:
-    """What a process gets from the file.
-
-    Args:
-        odd: lines that NCCL reads otherwise than they look, each with its number.
-    """
+    """What a process gets from the file."""
 
     values: Mapping[str, str]
-    odd: tuple[str, ...]
+    odd: tuple[str, ...]  # lines that NCCL reads otherwise than they look, each with its number
 
 
 def read_conf(host: Host) -> NcclConf | None:

@@ -33,20 +33,13 @@ _KEEPS_DCBX = (1, 0, 15)
 
 @dataclass(frozen=True)
 class Neighborhood:
-    """The neighbours of a node's ports.
+    """The neighbours of a node's ports."""
 
-    Args:
-        source: what told: lldpd, lldpad, or FRAMES of the wire; empty if nothing was asked.
-        look: the command that shows it, for a person; {} stands for the port.
-        errors: by port, why it could not be listened at.
-        gaps: what the source does not tell, in words; empty if it tells all.
-    """
-
-    source: str
-    look: str
+    source: str  # what told: lldpd, lldpad, or FRAMES of the wire; empty if nothing was asked
+    look: str  # the command that shows it, for a person; {} stands for the port
     neighbors: Neighbors
-    errors: Mapping[str, str]
-    gaps: str = ""
+    errors: Mapping[str, str]  # by port, why it could not be listened at
+    gaps: str = ""  # what the source does not tell, in words; empty if it tells all
 
     def of(self, netdev: str) -> LldpNeighbor | None:
         """Return a port's neighbour, None if nothing was heard.

@@ -36,23 +36,17 @@ _LEFT_OUT = re.compile(r"(?i).*(/\.[^/]*|~|\.(pem|der|bak|orig|rej|rpmnew|augnew
 
 @dataclass(frozen=True)
 class ConnectionProfile:
-    """What a profile gives a device.
-
-    Args:
-        rank: its priority, and when it was used last; the highest of a device is activated.
-        is_for: whether it is for the device; None if that is not known.
-        mtu: as written; empty if it leaves it open.
-        is_single: whether it names no device, and only one at a time can have it.
-    """
+    """What a profile gives a device."""
 
     file: str
+    # its priority, and when it was used last; the highest of a device is activated
     rank: tuple[int, int]
-    is_for: bool | None
+    is_for: bool | None  # whether it is for the device; None if that is not known
     addresses: tuple[str, ...]
-    mtu: str
+    mtu: str  # as written; empty if it leaves it open
     rules: tuple[tuple[str, str], ...]
     ipoib_mode: str
-    is_single: bool = False
+    is_single: bool = False  # whether it names no device, and only one at a time can have it
 
 
 def profile(files: Files, netdev: str) -> ConnectionProfile | None:

@@ -16,15 +16,10 @@ _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link
 
 @dataclass(frozen=True)
 class Link:
-    """A PCIe link: transfers per second and lanes.
+    """A PCIe link: transfers per second and lanes."""
 
-    Args:
-        gt_s: gigatransfers per second of a lane.
-        width: lanes.
-    """
-
-    gt_s: float
-    width: int
+    gt_s: float  # gigatransfers per second of a lane
+    width: int  # lanes
 
     @property
     def gbps(self) -> float:

@@ -31,14 +31,10 @@ def processors(text: str, where: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Interrupts:
-    """The interrupts of a function.
-
-    Args:
-        affinities: by interrupt, the processors that it may run on.
-    """
+    """The interrupts of a function."""
 
     processors: Mapping[int, frozenset[int]]
-    affinities: Mapping[int, frozenset[int]]
+    affinities: Mapping[int, frozenset[int]]  # by interrupt, the processors that it may run on
 
 
 def read(host: Host, address: str) -> Interrupts:

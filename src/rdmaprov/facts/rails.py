@@ -27,20 +27,14 @@ class UnfitDevice(CouldNotTell):
 
 @dataclass(frozen=True)
 class Port:
-    """The devices of a rail on a node, as they are now.
-
-    Args:
-        netdev: its network device; empty for a port of InfiniBand without IPoIB.
-        rdma: its RDMA device, empty if there is none.
-        pci: its PCI address, empty if it has none.
-        parent: the port's own network device, where `netdev` is the IPoIB interface of a partition
-            on it; empty for others.
-    """
+    """The devices of a rail on a node, as they are now."""
 
     index: int
-    netdev: str
-    rdma: str
-    pci: str
+    netdev: str  # its network device; empty for a port of InfiniBand without IPoIB
+    rdma: str  # its RDMA device, empty if there is none
+    pci: str  # its PCI address, empty if it has none
+    # the port's own network device, where `netdev` is the IPoIB interface of a partition on it;
+    # empty for others
     parent: str = ""
 
     @property

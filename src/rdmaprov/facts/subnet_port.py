@@ -22,21 +22,13 @@ _GID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){7}")
 
 @dataclass(frozen=True)
 class SubnetPort:
-    """A port's place in its subnet.
+    """A port's place in its subnet."""
 
-    Args:
-        lid: its address; 0 if no subnet manager gave it one.
-        sm_lid: the subnet manager's; 0 if none is known.
-        prefix: of the subnet, the upper half of GID 0.
-        guid: the port's, the lower half of GID 0.
-        pkeys: the partition keys by their index; without those that are 0.
-    """
-
-    lid: int
-    sm_lid: int
-    prefix: int
-    guid: int
-    pkeys: Mapping[int, int]
+    lid: int  # its address; 0 if no subnet manager gave it one
+    sm_lid: int  # the subnet manager's; 0 if none is known
+    prefix: int  # of the subnet, the upper half of GID 0
+    guid: int  # the port's, the lower half of GID 0
+    pkeys: Mapping[int, int]  # the partition keys by their index; without those that are 0
 
 
 def read(host: Host, rdma: str) -> SubnetPort:

@@ -32,15 +32,10 @@ def node_command(program: str, *words: str) -> str:
 
 @dataclass(frozen=True)
 class Files:
-    """Files that one command read.
+    """Files that one command read."""
 
-    Args:
-        texts: by path, each text; one without a newline at its end has one.
-        reasons: by path, why there is no text, in the words of the C locale.
-    """
-
-    texts: Mapping[str, str]
-    reasons: Mapping[str, str]
+    texts: Mapping[str, str]  # by path, each text; one without a newline at its end has one
+    reasons: Mapping[str, str]  # by path, why there is no text, in the words of the C locale
 
     def get(self, path: str) -> str | None:
         """Return a file's text, None if there is no such file.

@@ -24,13 +24,9 @@ _POLICY = re.compile(r"--policyscript(?:=.*)?|-l.*")
 
 @dataclass(frozen=True)
 class ProfileOption:
-    """An option of a profile.
+    """An option of a profile."""
 
-    Args:
-        kind: the plugin's, such as sysctl.
-    """
-
-    kind: str
+    kind: str  # the plugin's, such as sysctl
     name: str
     value: str
     file: str
@@ -48,16 +44,12 @@ class ProfileOption:
 
 @dataclass(frozen=True)
 class Profile:
-    """The active profile with all that it includes.
-
-    Args:
-        options: one for each plugin's instance and name, the last one that TuneD reads.
-        restores_sysctl: whether TuneD sets what /etc/sysctl.d says after what the profile says.
-    """
+    """The active profile with all that it includes."""
 
     names: tuple[str, ...]
+    # one for each plugin's instance and name, the last one that TuneD reads
     options: tuple[ProfileOption, ...]
-    restores_sysctl: bool
+    restores_sysctl: bool  # whether TuneD sets what /etc/sysctl.d says after what the profile says
 
     def of(self, kind: str) -> Iterator[ProfileOption]:
         """Yield the options of a plugin."""

@@ -10,29 +10,20 @@ UNIQUE = "unique"
 
 @dataclass(frozen=True)
 class Sample:
-    """One value of a node's.
-
-    Args:
-        device: the part of it that has the value; empty for the node itself.
-        kind: what makes values comparable: nodes and devices of another kind may differ.
-    """
+    """One value of a node's."""
 
     node: str
-    device: str
-    kind: Hashable
+    device: str  # the part of it that has the value; empty for the node itself
+    kind: Hashable  # what makes values comparable: nodes and devices of another kind may differ
     value: str
 
 
 @dataclass(frozen=True)
 class Odd:
-    """A sample that differs from most of its kind.
-
-    Args:
-        usual: the value that most have; several, with commas, where no value is the usual one.
-    """
+    """A sample that differs from most of its kind."""
 
     sample: Sample
-    usual: str
+    usual: str  # the value that most have; several, with commas, where no value is the usual one
     share: str
 
 

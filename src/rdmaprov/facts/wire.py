@@ -31,31 +31,23 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class RailEnd:
-    """One end of a rail between two nodes.
-
-    Args:
-        gid_index: of the GID that NCCL would use; None if there is none, or on InfiniBand, where
-            none is needed.
-    """
+    """One end of a rail between two nodes."""
 
     netdev: str
     rdma: str
     mac: str
     address: str
+    # of the GID that NCCL would use; None if there is none, or on InfiniBand, where none is needed
     gid_index: int | None
     ports: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What came of one exchange.
+    """What came of one exchange."""
 
-    Args:
-        error: the client's last line if it failed, else empty.
-        risen: by the receiver's network device and counter, by how much it rose.
-    """
-
-    error: str
+    error: str  # the client's last line if it failed, else empty
+    # by the receiver's network device and counter, by how much it rose
     risen: Mapping[str, Mapping[str, int]]
 
 

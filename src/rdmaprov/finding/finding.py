@@ -18,37 +18,27 @@ class Finding:
 
     `what` and `remedy` are for people; whatever decides goes by the kind, the place and `values`.
 
-    Args:
-        what: what is wrong: seen, expected, and where it was read.
-        remedy: the action that repairs it, and where to run it; empty if there is none.
-        node: the node, by default the one of `nodes`; empty if it concerns several.
-        rail: the rail's number, None if it concerns no rail.
-        proven: whether it is known to be wrong; else it is unknown.
-        unreachable: whether it is unknown because there was no connection to the node.
-        level: one of LEVELS; by default what `node`, `nodes` and `rail` say.
-        nodes: all that it concerns, such as both ends of a path; by default `node`.
-        leaf: the leaf's name, empty if it is about none.
-        part: what is smaller than node and rail, or is no node: a counter, `GPU 3`, a device, a
-            switch, a place in a file; or empty.
-        port: the port's number on the switch or device that `part` names; None if it is no port's.
-        values: the numbers and names of `what`, by name and unit.
-
     Raises:
         KeyError: no kind has that id.
     """
 
     kind: str
-    what: str
-    remedy: str = ""
-    node: str = ""
-    rail: int | None = None
-    proven: bool = True
-    unreachable: bool = False
-    level: str = ""
+    what: str  # what is wrong: seen, expected, and where it was read
+    remedy: str = ""  # the action that repairs it, and where to run it; empty if there is none
+    node: str = ""  # the node, by default the one of `nodes`; empty if it concerns several
+    rail: int | None = None  # the rail's number, None if it concerns no rail
+    proven: bool = True  # whether it is known to be wrong; else it is unknown
+    unreachable: bool = False  # whether it is unknown because there was no connection to the node
+    level: str = ""  # one of LEVELS; by default what `node`, `nodes` and `rail` say
+    # all that it concerns, such as both ends of a path; by default `node`
     nodes: tuple[str, ...] = ()
-    leaf: str = ""
+    leaf: str = ""  # the leaf's name, empty if it is about none
+    # what is smaller than node and rail, or is no node: a counter, `GPU 3`, a device, a switch, a
+    # place in a file; or empty
     part: str = ""
+    # the port's number on the switch or device that `part` names; None if it is no port's
     port: int | None = None
+    # the numbers and names of `what`, by name and unit
     values: Mapping[str, float | str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

@@ -12,18 +12,13 @@ from typing import NamedTuple
 
 
 class FindingKind(NamedTuple):
-    """What all findings of a kind have in common.
+    """What all findings of a kind have in common."""
 
-    Attributes:
-        part: `yes` if what is at fault can be replaced, `no` for a setting, a process and the like.
-        means: what is wrong; unknown, where a finding is not verified.
-        causes: the usual ones, the most frequent one first, and what to do.
-    """
-
+    # `yes` if what is at fault can be replaced, `no` for a setting, a process and the like
     part: str
-    means: str
+    means: str  # what is wrong; unknown, where a finding is not verified
     seen: str
-    causes: str
+    causes: str  # the usual ones, the most frequent one first, and what to do
 
 
 # The remedy of each rail.unsupported.

@@ -23,19 +23,16 @@ from rdmaprov.history.standing import node_standing
 
 @dataclass(frozen=True)
 class Newest:
-    """What the newest runs of a site say.
-
-    Args:
-        troubles: by verb, how many checks and findings its newest run has.
-        stages: the state of each stage of the newest acceptance.
-        rails: GB/s that each rail of each node sent in it, while busy.
-        valid_until: of the newest certificate, in seconds since 1970; None without one.
-    """
+    """What the newest runs of a site say."""
 
     runs: dict[str, SiteRun]
+    # by verb, how many checks and findings its newest run has
     troubles: dict[str, int] = field(default_factory=dict)
+    # the state of each stage of the newest acceptance
     stages: dict[str, str] = field(default_factory=dict)
+    # GB/s that each rail of each node sent in it, while busy
     rails: dict[tuple[str, int], float] = field(default_factory=dict)
+    # of the newest certificate, in seconds since 1970; None without one
     valid_until: float | None = None
 
 
@@ -80,26 +77,18 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class History:
-    """What the runs of a site say together.
-
-    Args:
-        made: seconds since 1970.
-        unread: those that were left out, of any site.
-        changes: of measurements, in the order of time.
-        events: versions, hardware and settings that changed, in the order of time.
-        fleet: the series of all nodes together, the largest size of each.
-    """
+    """What the runs of a site say together."""
 
     site: Path
-    made: float
+    made: float  # seconds since 1970
     took_s: float
     runs: list[SiteRun]
-    unread: list[Unread]
-    changes: list[SeriesChange]
-    events: list[Event]
+    unread: list[Unread]  # those that were left out, of any site
+    changes: list[SeriesChange]  # of measurements, in the order of time
+    events: list[Event]  # versions, hardware and settings that changed, in the order of time
     troubles: list[Seen]
     nodes: dict[str, dict[str, dict[str, object]]]
-    fleet: list[Track]
+    fleet: list[Track]  # the series of all nodes together, the largest size of each
     newest: Newest
     tracks: int
 

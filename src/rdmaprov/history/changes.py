@@ -38,24 +38,17 @@ class Track:
 
 @dataclass
 class SeriesChange:
-    """A change that several series of one kind have at nearly the same run.
+    """A change that several series of one kind have at nearly the same run."""
 
-    Attributes:
-        series: the first one; the others differ in the node, or in the size.
-        shift: the first one's, with the medians of all as levels.
-        number: of that run among all that have the series, from 1.
-        nodes: that have it; none if it is about all together.
-        events: what changed at most NEAR runs before or after.
-    """
-
-    series: RunSeries
-    shift: Shift
+    series: RunSeries  # the first one; the others differ in the node, or in the size
+    shift: Shift  # the first one's, with the medians of all as levels
     run: SiteRun
-    number: int
+    number: int  # of that run among all that have the series, from 1
     of: int
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...]  # that have it; none if it is about all together
     sizes: tuple[int, ...]
     holds: bool
+    # what changed at most NEAR runs before or after
     events: list[Event] = field(default_factory=list)
 
     @property

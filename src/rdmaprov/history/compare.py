@@ -33,20 +33,13 @@ _WHOLE = ("plan", "apply")  # of one shape
 
 @dataclass(frozen=True)
 class RunDifference:
-    """A value that was one thing in the first run and is another in the second.
+    """A value that was one thing in the first run and is another in the second."""
 
-    Args:
-        what: the name of the value, such as `NVIDIA driver` or `finding`.
-        was: in the first run; empty if it was not there.
-        nodes: on which; none if it is about all together.
-        is_worse: whether that is for the worse; None where nobody can say.
-    """
-
-    what: str
-    was: str
+    what: str  # the name of the value, such as `NVIDIA driver` or `finding`
+    was: str  # in the first run; empty if it was not there
     now: str
-    nodes: tuple[str, ...]
-    is_worse: bool | None = None
+    nodes: tuple[str, ...]  # on which; none if it is about all together
+    is_worse: bool | None = None  # whether that is for the worse; None where nobody can say
 
     def as_data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -92,21 +85,16 @@ class Measured:
 
 @dataclass
 class Comparison:
-    """What differs between two runs of one verb.
+    """What differs between two runs of one verb."""
 
-    Attributes:
-        first: the earlier one as the user named it.
-        troubles: checks and findings that came or went.
-        only_one: how many measurements only one of them has.
-    """
-
-    first: RunDigest
+    first: RunDigest  # the earlier one as the user named it
     second: RunDigest
     settings: list[RunDifference] = field(default_factory=list)
     states: list[RunDifference] = field(default_factory=list)
+    # checks and findings that came or went
     troubles: list[RunDifference] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
-    only_one: int = 0
+    only_one: int = 0  # how many measurements only one of them has
 
     def exit_code(self) -> ExitCode:
         """Return 1 if something is worse in the second run, 4 if nobody can say, else 0."""

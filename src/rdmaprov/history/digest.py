@@ -8,24 +8,15 @@ NOT_RUN = "not run"  # the state of a node of which a run asked a part, and foun
 
 @dataclass(frozen=True, slots=True)
 class RunSeries:
-    """What the same measurement of several runs is, so that they can be compared.
-
-    Args:
-        what: is measured, such as `bus bandwidth of all rails`.
-        node: the node, empty for all together.
-        rail: the rail's number, None if it concerns no single rail.
-        bytes: the size of the messages, 0 where there is one size only.
-        unit: GB/s, or us, of which less is better.
-        scope: what else must be equal: the backend and the number of ranks.
-    """
+    """What the same measurement of several runs is, so that they can be compared."""
 
     stage: str
-    what: str
-    node: str
-    rail: int | None
-    bytes: int
-    unit: str
-    scope: str
+    what: str  # is measured, such as `bus bandwidth of all rails`
+    node: str  # the node, empty for all together
+    rail: int | None  # the rail's number, None if it concerns no single rail
+    bytes: int  # the size of the messages, 0 where there is one size only
+    unit: str  # GB/s, or us, of which less is better
+    scope: str  # what else must be equal: the backend and the number of ranks
 
     @property
     def lower_is_better(self) -> bool:
@@ -48,21 +39,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A check that did not pass, or a finding.
+    """A check that did not pass, or a finding."""
 
-    Args:
-        key: the kind, and what it is about; the same as `words` where a run has no kinds.
-        node: the node, empty if it concerns no single one.
-        rail: the rail's number, None if it concerns no single rail.
-        words: the text without nodes, devices and numbers: the key of runs that have no kinds.
-    """
-
-    key: str
-    node: str
-    rail: int | None
+    key: str  # the kind, and what it is about; the same as `words` where a run has no kinds
+    node: str  # the node, empty if it concerns no single one
+    rail: int | None  # the rail's number, None if it concerns no single rail
     text: str
     proven: bool
-    words: str
+    words: str  # the text without nodes, devices and numbers: the key of runs that have no kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +63,21 @@ class AppliedSetting:
 
 @dataclass
 class RunDigest:
-    """What history keeps of one run.
-
-    Attributes:
-        site: the inventory directory, as the user named it.
-        limit: Ansible's pattern; empty for all nodes.
-        started: seconds since 1970.
-        states: of each node, in the words of its verb, or NOT_RUN.
-        partial: nodes that were not asked everything; the fleet is empty.
-        stages: the state of each stage of an acceptance.
-        troubles: what did not pass.
-    """
+    """What history keeps of one run."""
 
     name: str
     verb: str
-    site: str
-    limit: str
-    started: float
+    site: str  # the inventory directory, as the user named it
+    limit: str  # Ansible's pattern; empty for all nodes
+    started: float  # seconds since 1970
     seconds: float
     exit_code: int
+    # of each node, in the words of its verb, or NOT_RUN
     states: dict[str, str] = field(default_factory=dict)
+    # nodes that were not asked everything; the fleet is empty
     partial: set[str] = field(default_factory=set)
-    stages: dict[str, str] = field(default_factory=dict)
+    stages: dict[str, str] = field(default_factory=dict)  # the state of each stage of an acceptance
     values: dict[RunSeries, float] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
-    troubles: list[Trouble] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)  # what did not pass
     settings: list[AppliedSetting] = field(default_factory=list)

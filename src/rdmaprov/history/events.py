@@ -15,17 +15,13 @@ _EACH_TIME = (ISSUED, UNTIL)  # differ in every run that has them
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that changed.
-
-    Args:
-        nodes: on which; none if it is about the site or rdmaprov.
-    """
+    """One thing that changed."""
 
     run: SiteRun
     key: str
     was: str
     now: str
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...]  # on which; none if it is about the site or rdmaprov
 
     def text(self, total: int) -> str:
         """Return it as one line, of a fleet of some nodes."""

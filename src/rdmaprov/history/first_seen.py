@@ -12,26 +12,20 @@ from rdmaprov.history.troubles import common_keys
 
 @dataclass
 class Seen:
-    """A trouble over the runs of one verb.
-
-    Attributes:
-        kind: what it is, of this version; where a run has no kinds, its text without names.
-        proven: whether any run proved it; else it is unknown.
-        of: how many runs of the verb there were since the first one.
-        at: the nodes that have it by the last run that asked them everything; empty for the fleet.
-    """
+    """A trouble over the runs of one verb."""
 
     verb: str
-    kind: str
+    kind: str  # what it is, of this version; where a run has no kinds, its text without names
     text: str
-    proven: bool
+    proven: bool  # whether any run proved it; else it is unknown
     first: SiteRun
     newest: SiteRun
     runs: int = 0
-    of: int = 0
+    of: int = 0  # how many runs of the verb there were since the first one
     is_there: bool = False
     nodes: set[str] = field(default_factory=set)
     rails: set[int] = field(default_factory=set)
+    # the nodes that have it by the last run that asked them everything; empty for the fleet
     at: set[str] = field(default_factory=set)
 
     def as_data(self) -> dict[str, object]:

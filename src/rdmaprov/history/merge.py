@@ -24,12 +24,7 @@ _SHOWN = 5  # nodes of one check that are named on its line; all are under `comp
 
 @dataclass(frozen=True)
 class Part:
-    """One of the runs that are merged.
-
-    Args:
-        states: of the nodes that it asked anything, what results.json has of each.
-        compared: by what makes values comparable, the nodes that have the value.
-    """
+    """One of the runs that are merged."""
 
     name: str
     site: str
@@ -38,9 +33,11 @@ class Part:
     ended: datetime
     left_out: tuple[str, ...]
     interrupted: bool
+    # of the nodes that it asked anything, what results.json has of each
     states: Mapping[str, Mapping[str, Any]]
     checks: Sequence[Mapping[str, Any]]
     fleet: Mapping[str, Mapping[str, int]]
+    # by what makes values comparable, the nodes that have the value
     compared: Mapping[tuple[str, ...], Sequence[str]]
 
 
@@ -97,20 +94,15 @@ def _counts(own: Mapping[str, Any]) -> Counter[str]:
 
 @dataclass
 class Merged:
-    """Several runs as one.
-
-    Attributes:
-        chosen: by node, the run whose word counts.
-        conflicts: what runs say differently of one node; the newer one counts.
-        unknown: why not all is proven.
-        checks: those of the chosen runs that did not pass, and those that were judged anew.
-    """
+    """Several runs as one."""
 
     runs: Sequence[Part]
     names: Sequence[str]
-    chosen: dict[str, Part] = field(default_factory=dict)
+    chosen: dict[str, Part] = field(default_factory=dict)  # by node, the run whose word counts
+    # what runs say differently of one node; the newer one counts
     conflicts: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)  # why not all is proven
+    # those of the chosen runs that did not pass, and those that were judged anew
     checks: list[Mapping[str, Any]] = field(default_factory=list)
     compared: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
     fleet: dict[str, Counter[str]] = field(default_factory=dict)

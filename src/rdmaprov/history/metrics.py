@@ -14,17 +14,11 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 @dataclass(frozen=True)
 class Gauge:
-    """A metric with its samples.
+    """A metric with its samples."""
 
-    Args:
-        name: of it; ends with the unit, if it has one.
-        unit: its base unit; empty for none.
-        words: what it is, in one line without quotes.
-    """
-
-    name: str
-    unit: str
-    words: str
+    name: str  # of it; ends with the unit, if it has one
+    unit: str  # its base unit; empty for none
+    words: str  # what it is, in one line without quotes
     samples: list[tuple[Mapping[str, str], float]] = field(default_factory=list)
 
     def add(self, value: float, **labels: str) -> None:

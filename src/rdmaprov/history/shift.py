@@ -16,18 +16,12 @@ _LEAST_SHARE = 1e-3  # of the median: a rail that sent nothing has no logarithm
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A change of a series.
+    """A change of a series."""
 
-    Args:
-        place: of the first value of the new level; of a drift, of its beginning.
-        end: one after the last value that the change is about.
-        after: the level after it; of a drift, the median of its last three values.
-    """
-
-    place: int
-    end: int
+    place: int  # of the first value of the new level; of a drift, of its beginning
+    end: int  # one after the last value that the change is about
     before: float
-    after: float
+    after: float  # the level after it; of a drift, the median of its last three values
     is_drift: bool
 
     @property

@@ -54,14 +54,10 @@ _PLAIN = (str, int, float, list, dict)
 
 @dataclass(frozen=True)
 class Template:
-    """A parsed template.
+    """A parsed template."""
 
-    Args:
-        names: the variables it mentions; all of DYNAMIC if it cannot be parsed.
-        pieces: its texts and expressions if it is simple, else None.
-    """
-
-    names: frozenset[str]
+    names: frozenset[str]  # the variables it mentions; all of DYNAMIC if it cannot be parsed
+    # its texts and expressions if it is simple, else None
     pieces: tuple[str | Expression, ...] | None
 
     @property

@@ -162,15 +162,10 @@ def _interface(text: str) -> tuple[Interface | None, str]:
 
 @dataclass(frozen=True)
 class Locator:
-    """Finds positions in the layers of one host's variables.
+    """Finds positions in the layers of one host's variables."""
 
-    Args:
-        host: its name; its position stands for variables that are written nowhere.
-        layers: its variables, highest precedence first.
-    """
-
-    host: str
-    layers: tuple[Mapping[str, Any], ...]
+    host: str  # its name; its position stands for variables that are written nowhere
+    layers: tuple[Mapping[str, Any], ...]  # its variables, highest precedence first
     positions: HostPositions
 
     def __call__(self, name: str, *path: str | int) -> Position:

@@ -15,41 +15,27 @@ Interface = IPv4Interface | IPv6Interface
 
 @dataclass(frozen=True)
 class Rail:
-    """One RDMA port of a node, as the site describes it.
-
-    Args:
-        netdev: its network device, empty if the site does not say it.
-        pci: its PCI address, empty if the site does not say it.
-        address: its address, None if the site gives none.
-        gateway: the router of its subnet, empty if there is none.
-        gpus: the GPUs that use it, by index.
-        use: `compute` or `storage`.
-        link_gbps: its line rate in Gb/s, 0 if it is fabric_link_gbps.
-        rdma: its RDMA device, empty if the site does not say it. A rail of InfiniBand may have
-            no other name.
-        leaf: the switch that it is on, empty if the site does not say it.
-        pkeys: partition keys of its port as the site writes them, None if they are
-            fabric_partition_keys.
-        subnet_prefix: of its InfiniBand subnet as the site writes it, empty if it does not.
-        switch_port: the port of that switch, empty if the site does not say it.
-        ipoib_pkey: the partition whose IPoIB interface is its network device, as the site writes
-            it; empty if that is the port's own.
-    """
+    """One RDMA port of a node, as the site describes it."""
 
     index: int
-    netdev: str
-    pci: str
-    address: Interface | None
-    gateway: str
-    gpus: tuple[int, ...]
-    use: str = "compute"
-    link_gbps: int = 0
+    netdev: str  # its network device, empty if the site does not say it
+    pci: str  # its PCI address, empty if the site does not say it
+    address: Interface | None  # its address, None if the site gives none
+    gateway: str  # the router of its subnet, empty if there is none
+    gpus: tuple[int, ...]  # the GPUs that use it, by index
+    use: str = "compute"  # `compute` or `storage`
+    link_gbps: int = 0  # its line rate in Gb/s, 0 if it is fabric_link_gbps
     vlan: bool = False
+    # its RDMA device, empty if the site does not say it. A rail of InfiniBand may have no other
+    # name.
     rdma: str = ""
-    leaf: str = ""
+    leaf: str = ""  # the switch that it is on, empty if the site does not say it
+    # partition keys of its port as the site writes them, None if they are fabric_partition_keys
     pkeys: tuple[str, ...] | None = None
-    subnet_prefix: str = ""
-    switch_port: str = ""
+    subnet_prefix: str = ""  # of its InfiniBand subnet as the site writes it, empty if it does not
+    switch_port: str = ""  # the port of that switch, empty if the site does not say it
+    # the partition whose IPoIB interface is its network device, as the site writes it; empty if
+    # that is the port's own
     ipoib_pkey: str = ""
 
     @property
@@ -68,22 +54,17 @@ class Rail:
 
 @dataclass(frozen=True)
 class Node:
-    """One host with its desired state.
-
-    Args:
-        groups: its groups, highest precedence last.
-        values: every public variable that has a value, typed, role defaults included.
-        written: names of the variables that the site sets itself.
-        conflicts: variable and two groups of equal precedence that set it differently.
-        locate: returns where a variable, or a part of it, is written.
-    """
+    """One host with its desired state."""
 
     name: str
-    groups: tuple[str, ...]
+    groups: tuple[str, ...]  # its groups, highest precedence last
+    # every public variable that has a value, typed, role defaults included
     values: Mapping[str, Any]
     rails: tuple[Rail, ...]
-    written: frozenset[str]
+    written: frozenset[str]  # names of the variables that the site sets itself
+    # variable and two groups of equal precedence that set it differently
     conflicts: tuple[tuple[str, str, str], ...]
+    # returns where a variable, or a part of it, is written
     locate: Callable[..., Position] = field(repr=False, compare=False)
 
     def get(self, name: str) -> Any:
@@ -126,27 +107,22 @@ def _no_variables(node: str, _defaults: Mapping[str, Any] | None = None) -> Vari
 
 @dataclass(frozen=True)
 class Fleet:
-    """A site, loaded.
-
-    Args:
-        nodes: those that match the limit, in the inventory's order.
-        problems: those of files, names, templates and types; rdmaprov.contract adds those of
-            the rules between variables.
-        secrets: returns the values that must not be shown, as text; can take seconds.
-        variables: returns all variables of a node, by its name, including connection variables;
-            each is rendered on first use.
-        role_variables: returns the variables that roles with these defaults get on a node, by
-            its name; a template that needs Ansible at run time is an error.
-        hosts: names of all hosts of the inventory, whether they are nodes and match the limit or
-            not.
-    """
+    """A site, loaded."""
 
     site: Path
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node, ...]  # those that match the limit, in the inventory's order
+    # those of files, names, templates and types; rdmaprov.contract adds those of the rules between
+    # variables
     problems: tuple[Problem, ...]
+    # returns the values that must not be shown, as text; can take seconds
     secrets: Callable[[], frozenset[str]] = field(default=frozenset, repr=False, compare=False)
+    # returns all variables of a node, by its name, including connection variables; each is rendered
+    # on first use
     variables: Callable[[str], Variables] = field(default=_no_variables, repr=False, compare=False)
+    # returns the variables that roles with these defaults get on a node, by its name; a template
+    # that needs Ansible at run time is an error
     role_variables: Callable[[str, Mapping[str, Any]], Variables] = field(
         default=_no_variables, repr=False, compare=False
     )
+    # names of all hosts of the inventory, whether they are nodes and match the limit or not
     hosts: tuple[str, ...] = ()

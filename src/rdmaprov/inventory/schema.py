@@ -48,16 +48,13 @@ class Role:
 
 @dataclass(frozen=True)
 class Schema:
-    """All variables.
-
-    Args:
-        controller: by the beginning of their names, variables that no role has: what the
-            controller needs of a site, in the same form.
-    """
+    """All variables."""
 
     roles: Mapping[str, Role]
     variables: Mapping[str, Option]
     defaults: Mapping[str, Any]
+    # by the beginning of their names, variables that no role has: what the controller needs of a
+    # site, in the same form
     controller: Mapping[str, Role] = field(default_factory=dict)
 
     @property

@@ -37,29 +37,20 @@ _AGAIN = "Run the same command with another value; see: rdmaprov init --help"
 
 @dataclass(frozen=True)
 class Facts:
-    """What a site is written from.
+    """What a site is written from."""
 
-    Args:
-        kind: roce or infiniband.
-        nodes: host names; ranges such as gpu[01:16] stand for several.
-        rails: network devices or PCI addresses, on InfiniBand also RDMA devices; in order.
-        gpus: GPUs in a node, shared out evenly among the rails.
-        subnet: rail i gets the i-th /24 of it; empty for rails without addresses.
-        partition_keys: of the rails' ports on InfiniBand; empty accepts any.
-        settings: of the fabric, by variable, in place of those that are assumed.
-        is_checked: whether Slurm has the nodes, and runs a HealthCheckProgram on them.
-    """
-
-    kind: str
-    nodes: tuple[str, ...]
+    kind: str  # roce or infiniband
+    nodes: tuple[str, ...]  # host names; ranges such as gpu[01:16] stand for several
+    # network devices or PCI addresses, on InfiniBand also RDMA devices; in order
     rails: tuple[str, ...]
     gbps: float
-    gpus: int
-    subnet: str
+    gpus: int  # GPUs in a node, shared out evenly among the rails
+    subnet: str  # rail i gets the i-th /24 of it; empty for rails without addresses
     user: str
-    partition_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()  # of the rails' ports on InfiniBand; empty accepts any
+    # of the fabric, by variable, in place of those that are assumed
     settings: Mapping[str, int] = field(default_factory=dict)
-    is_checked: bool = False
+    is_checked: bool = False  # whether Slurm has the nodes, and runs a HealthCheckProgram on them
 
 
 def texts(facts: Facts) -> dict[str, bytes]:

@@ -38,19 +38,14 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a line means.
-
-    Attributes:
-        action: one of the catalogue's; `clear`; or where the line says it: `severity`, `recovery`.
-        is_linked: whether the driver changes the GPU's recovery action with it.
-        clears: how the kinds begin that a `clear` ends.
-    """
+    """What a line means."""
 
     kind: str
+    # one of the catalogue's; `clear`; or where the line says it: `severity`, `recovery`
     action: str
     means: str
-    is_linked: bool = False
-    clears: tuple[str, ...] = ()
+    is_linked: bool = False  # whether the driver changes the GPU's recovery action with it
+    clears: tuple[str, ...] = ()  # how the kinds begin that a `clear` ends
 
     @property
     def finding(self) -> str:

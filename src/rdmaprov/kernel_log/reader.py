@@ -61,23 +61,17 @@ _AFTER = " s after boot"
 
 @dataclass(frozen=True)
 class LogEvent:
-    """Equal events of a log; what the lines do not say is empty, and 0 for the pid.
-
-    Attributes:
-        device: a PCI address, a network device, an mlx5_N, a memory controller.
-        via: the PCI port that tells of the device; else the device.
-        gbps: what the device's PCIe link carries, Gb/s; 0 if the line says nothing of it.
-    """
+    """Equal events of a log; what the lines do not say is empty, and 0 for the pid."""
 
     meaning: Meaning
-    device: str
-    via: str
+    device: str  # a PCI address, a network device, an mlx5_N, a memory controller
+    via: str  # the PCI port that tells of the device; else the device
     first: str
     last: str
     pid: int = 0
     program: str = ""
     count: int = 1
-    gbps: float = 0.0
+    gbps: float = 0.0  # what the device's PCIe link carries, Gb/s; 0 if the line says nothing of it
 
     @property
     def phrase(self) -> str:

@@ -24,14 +24,11 @@ UP_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Cluster:
-    """The operations on one lab.
-
-    Args:
-        on_answer: is called for each node that answers after a start.
-    """
+    """The operations on one lab."""
 
     layout: Layout
     say: Say
+    # is called for each node that answers after a start
     on_answer: Callable[[], None] = lambda: None
 
     def load(self) -> Lab:

@@ -12,24 +12,18 @@ _ENTRY = re.compile(r"(0x[0-9a-f]{4}) (\d{3})( : \(Channel Adapter .*'(.*)'\).*)
 
 @dataclass(frozen=True)
 class SubnetFault:
-    """One fault.
-
-    Args:
-        cables: changes the fabric before it is made.
-        console: what ibsim is told once the subnet is up.
-        tables: changes the tables of dump_fts, which opensm then loads.
-        without_manager: the subnet manager ends once the subnet is up.
-        second_manager: the second node runs one, too; wrong by a site that names its managers.
-        limited: the HCA that the manager makes a limited member of the default partition. No text
-            of `lab subnet save` shows it: `rdmaprov subnet` asks each port.
-    """
+    """One fault."""
 
     title: str
-    cables: Callable[[Net, Topology], None] | None = None
-    console: Callable[[Topology], str] | None = None
+    cables: Callable[[Net, Topology], None] | None = None  # changes the fabric before it is made
+    console: Callable[[Topology], str] | None = None  # what ibsim is told once the subnet is up
+    # changes the tables of dump_fts, which opensm then loads
     tables: Callable[[str, Topology], str] | None = None
-    without_manager: bool = False
+    without_manager: bool = False  # the subnet manager ends once the subnet is up
+    # the second node runs one, too; wrong by a site that names its managers
     second_manager: bool = False
+    # the HCA that the manager makes a limited member of the default partition. No text of `lab
+    # subnet save` shows it: `rdmaprov subnet` asks each port.
     limited: str = ""
 
 

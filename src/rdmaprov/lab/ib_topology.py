@@ -30,21 +30,15 @@ class Topology:
 
     With cores there are three levels: each pod has spines of its own, and each spine a cable to
     each core. Planes are subnets of their own: rail i is in plane i modulo their number.
-
-    Args:
-        nodes: number of nodes, with one HCA for each rail.
-        nodes_per_leaf: nodes that share the leaf of a rail.
-        spines: number of spines of a plane, with cores of a pod; none for leaves that nothing
-            connects.
-        cores: number of cores of a plane; none for two levels.
     """
 
-    nodes: int = 16
+    nodes: int = 16  # number of nodes, with one HCA for each rail
     rails: int = 4
-    nodes_per_leaf: int = 8
+    nodes_per_leaf: int = 8  # nodes that share the leaf of a rail
+    # number of spines of a plane, with cores of a pod; none for leaves that nothing connects
     spines: int = 4
     cables: int = 2
-    cores: int = 0
+    cores: int = 0  # number of cores of a plane; none for two levels
     planes: int = 1
 
     @property

@@ -27,17 +27,13 @@ FILE = "speed.json"
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured last of the machine under a lab.
+    """What was measured last of the machine under a lab."""
 
-    Args:
-        measured_at: when, in seconds since the epoch.
-        probe_s: what the boot probe took, QEMU's own start included; at most MOST times as long
-            as on the quiet machine.
-        boot_s: what one boot of the nodes that were started together took; None before the first.
-    """
-
-    measured_at: float
+    measured_at: float  # when, in seconds since the epoch
+    # what the boot probe took, QEMU's own start included; at most MOST times as long as on the
+    # quiet machine
     probe_s: float
+    # what one boot of the nodes that were started together took; None before the first
     boot_s: float | None = None
 
     @property

@@ -20,29 +20,21 @@ _LIBRARY = "lib.sh"
 
 @dataclass(frozen=True)
 class Shape:
-    """How the nodes of a lab differ from plain ones.
-
-    Args:
-        factory: a shell script that makes a plain node one of this shape, at its first boot.
-        nics: the NICs of each rail; more than one for a bond.
-        numa: the NUMA node of all rails; None to spread them.
-        rails: how many rails a node has, unless `lab up` is told.
-        rail: what the site says of each rail, with {netdev}, {rail} and {node} to be filled in;
-            what has no value is left out.
-        last_rail: what it says of the last one besides.
-        suite: of Debian; None for the lab's.
-    """
+    """How the nodes of a lab differ from plain ones."""
 
     name: str = ""
     title: str = ""
-    factory: str = ""
-    nics: int = 1
-    numa: int | None = None
-    rails: int | None = None
+    factory: str = ""  # a shell script that makes a plain node one of this shape, at its first boot
+    nics: int = 1  # the NICs of each rail; more than one for a bond
+    numa: int | None = None  # the NUMA node of all rails; None to spread them
+    rails: int | None = None  # how many rails a node has, unless `lab up` is told
+    # what the site says of each rail, with {netdev}, {rail} and {node} to be filled in; what has no
+    # value is left out
     rail: Mapping[str, Any] = field(default_factory=lambda: dict(_RAIL))
+    # what it says of the last one besides
     last_rail: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
-    suite: str | None = None
+    suite: str | None = None  # of Debian; None for the lab's
 
     def entries(self, node: int, netdevs: Sequence[str | None]) -> list[dict[str, Any]]:
         """Return the site's fabric_rails of a node.

@@ -25,22 +25,15 @@ _SAME = "use one version on all nodes"
 
 @dataclass(frozen=True)
 class LogAssessment:
-    """What the logs of a job amount to.
-
-    Args:
-        failed: why the job failed; empty if no line says that it did.
-        problems: what is wrong beside that, or unknown.
-        reasons: notes on why the transport is what it is, or why a job may hang.
-        is_expected: whether the transport was judged by what somebody expects.
-    """
+    """What the logs of a job amount to."""
 
     matrix: Matrix
     verdict: TransportVerdict
-    failed: list[Finding]
-    problems: list[Finding]
+    failed: list[Finding]  # why the job failed; empty if no line says that it did
+    problems: list[Finding]  # what is wrong beside that, or unknown
     notes: list[str]
-    is_expected: bool
-    reasons: tuple[str, ...] = ()
+    is_expected: bool  # whether the transport was judged by what somebody expects
+    reasons: tuple[str, ...] = ()  # notes on why the transport is what it is, or why a job may hang
 
     @property
     def exit_code(self) -> ExitCode:

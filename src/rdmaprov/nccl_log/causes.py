@@ -20,18 +20,14 @@ PREFIX = re.compile(r"^.{0,80}?\[rank\d+\]:? ?|^\(\w{1,40} pid=\d{1,9}(?:, ip=\S
 
 @dataclass(frozen=True)
 class KnownCause:
-    """A kind of trouble.
-
-    Args:
-        whose: `own`, `all`, `others` or `open`; causes.yml says what each is.
-        ends: `alone`, `start`, `path`, `never` or `last`: what proves that a job failed of it.
-    """
+    """A kind of trouble."""
 
     id: str
     said: re.Pattern[str]
     means: str
     fix: str
-    whose: str = "own"
+    whose: str = "own"  # `own`, `all`, `others` or `open`; causes.yml says what each is
+    # `alone`, `start`, `path`, `never` or `last`: what proves that a job failed of it
     ends: str = "alone"
 
     def meaning(self, words: str) -> str:

@@ -42,31 +42,19 @@ _HCA = re.compile(rb" hca ([\w.:-]{1,64})(?:\s|$)")
 
 @dataclass(frozen=True, slots=True, order=True)
 class CompletionError:
-    """A completion with error, as one end of a connection saw it.
+    """A completion with error, as one end of a connection saw it."""
 
-    Args:
-        host: its host, as in the log; empty if unsaid.
-        rank: its rank in the largest communicator of its log; None if unsaid.
-        hca: its RDMA device; empty before NCCL 2.22.
-        local_gid: the GID of that port, as an address; empty on InfiniBand.
-        remote_gid: the other end's.
-        peer: address of the other end on the control network; empty before 2.12.
-        status: the number of `enum ibv_wc_status`, such as 12.
-        vendor_err: the vendor's number, such as 129.
-        request: what failed: `Send`, `Recv` or another; empty if unsaid.
-        call: `ibv_modify_qp` if the path could not be connected: `status` is that of errno, 0 if
-            unsaid; empty for a completion.
-    """
-
-    host: str
-    rank: int | None
-    hca: str
-    local_gid: str
-    remote_gid: str
-    peer: str
-    status: int
-    vendor_err: int
-    request: str
+    host: str  # its host, as in the log; empty if unsaid
+    rank: int | None  # its rank in the largest communicator of its log; None if unsaid
+    hca: str  # its RDMA device; empty before NCCL 2.22
+    local_gid: str  # the GID of that port, as an address; empty on InfiniBand
+    remote_gid: str  # the other end's
+    peer: str  # address of the other end on the control network; empty before 2.12
+    status: int  # the number of `enum ibv_wc_status`, such as 12
+    vendor_err: int  # the vendor's number, such as 129
+    request: str  # what failed: `Send`, `Recv` or another; empty if unsaid
+    # `ibv_modify_qp` if the path could not be connected: `status` is that of errno, 0 if unsaid;
+    # empty for a completion
     call: str = ""
 
     @property

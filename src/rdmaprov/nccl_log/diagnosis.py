@@ -37,23 +37,15 @@ _MOST_NOTES = 8
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A fault that NCCL's diagnostics show.
-
-    Args:
-        proven: whether what is named is certainly wrong.
-        hosts: that it concerns, as NCCL names them; empty if ranks say it.
-        ranks: that it concerns, in a communicator of `size` ranks.
-        size: of that communicator; 0 without ranks.
-        hca: of the host, if it is about one.
-    """
+    """A fault that NCCL's diagnostics show."""
 
     what: str
     remedy: str
-    proven: bool = True
-    hosts: tuple[str, ...] = ()
-    ranks: tuple[int, ...] = ()
-    size: int = 0
-    hca: str = ""
+    proven: bool = True  # whether what is named is certainly wrong
+    hosts: tuple[str, ...] = ()  # that it concerns, as NCCL names them; empty if ranks say it
+    ranks: tuple[int, ...] = ()  # that it concerns, in a communicator of `size` ranks
+    size: int = 0  # of that communicator; 0 without ranks
+    hca: str = ""  # of the host, if it is about one
 
 
 @dataclass

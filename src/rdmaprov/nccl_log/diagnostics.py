@@ -40,36 +40,23 @@ _OUTLIER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticLine:
-    """A result of NCCL's diagnostics.
-
-    Args:
-        check: `p2p`, `net bw`, `ECC`, `NVLink`, `GPU inventory`, ...
-        is_ok: NCCL found nothing to report.
-    """
+    """A result of NCCL's diagnostics."""
 
     host: str
-    check: str
-    is_ok: bool
+    check: str  # `p2p`, `net bw`, `ECC`, `NVLink`, `GPU inventory`, ..
+    is_ok: bool  # NCCL found nothing to report
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class FailedCopy:
-    """A copy from a GPU to a peer's memory that failed.
+    """A copy from a GPU to a peer's memory that failed."""
 
-    Args:
-        kind: such as `write mismatch` or `peer-memory import failed`.
-        source: index of the GPU that copies, as nvidia-smi has it.
-        target: of the other.
-        path: such as NVL, PIX or SYS.
-        handle: how the memory was shared, such as CUMEM_POSIX_FD.
-    """
-
-    kind: str
-    source: int
-    target: int
-    path: str
-    handle: str
+    kind: str  # such as `write mismatch` or `peer-memory import failed`
+    source: int  # index of the GPU that copies, as nvidia-smi has it
+    target: int  # of the other
+    path: str  # such as NVL, PIX or SYS
+    handle: str  # how the memory was shared, such as CUMEM_POSIX_FD
 
     @property
     def leaves_node(self) -> bool:
@@ -79,19 +66,13 @@ class FailedCopy:
 
 @dataclass(frozen=True, slots=True)
 class RankSet:
-    """Ranks of a communicator that a line names.
-
-    Args:
-        ranks: the first ones; NCCL lists at most 8.
-        size: ranks of the communicator.
-        reference: the rank from which they differ; None if each speaks for itself.
-    """
+    """Ranks of a communicator that a line names."""
 
     what: str
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...]  # the first ones; NCCL lists at most 8
     count: int
-    size: int
-    reference: int | None = None
+    size: int  # ranks of the communicator
+    reference: int | None = None  # the rank from which they differ; None if each speaks for itself
 
 
 @dataclass(frozen=True, slots=True)

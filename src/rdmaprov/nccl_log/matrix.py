@@ -47,30 +47,21 @@ class LogRank:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One end of a channel through a network.
+    """One end of a channel through a network."""
 
-    Args:
-        rank: the rank whose log says so.
-        sends: the direction; a connection that is used both ways is two channels.
-        peer: the other rank; None for a switch (CollNet), and for NCCL's send and receive, of which
-            one channel may have thousands.
-        transport: IB, ROCE, SOCKET, OFI or UNKNOWN.
-        network: the name of NCCL's network, such as IB, Socket or AWS Libfabric.
-        device: that network's number of the device.
-        hcas: names of the RDMA devices; several when merged, none when the log does not name them.
-        collnet: the channel is to a reducing switch (SHARP).
-    """
-
-    rank: LogRank
+    rank: LogRank  # the rank whose log says so
     number: int
-    sends: bool
+    sends: bool  # the direction; a connection that is used both ways is two channels
+    # the other rank; None for a switch (CollNet), and for NCCL's send and receive, of which one
+    # channel may have thousands
     peer: int | None
-    transport: Transport
-    network: str
-    device: int
+    transport: Transport  # IB, ROCE, SOCKET, OFI or UNKNOWN
+    network: str  # the name of NCCL's network, such as IB, Socket or AWS Libfabric
+    device: int  # that network's number of the device
+    # names of the RDMA devices; several when merged, none when the log does not name them
     hcas: tuple[str, ...]
     gdr: bool
-    collnet: bool
+    collnet: bool  # the channel is to a reducing switch (SHARP)
 
     @property
     def hca(self) -> str:
@@ -94,56 +85,38 @@ class RankConnections:
 
 @dataclass(frozen=True)
 class Process:
-    """What a process said of networks.
-
-    Args:
-        hcas: RDMA devices that it found.
-        hints: what explains why a network was not used, by kind, as NCCL wrote it.
-        said: its network, version and variables of the environment, by name.
-    """
+    """What a process said of networks."""
 
     host: str
     pid: int
-    hcas: tuple[str, ...]
-    hints: Mapping[str, str]
+    hcas: tuple[str, ...]  # RDMA devices that it found
+    hints: Mapping[str, str]  # what explains why a network was not used, by kind, as NCCL wrote it
+    # its network, version and variables of the environment, by name
     said: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """All that the logs of one job say about transports.
+    """All that the logs of one job say about transports."""
 
-    Args:
-        channels: channels through a network, by rank and number.
-        members: every rank that has a channel of any kind.
-        local_only: proven: no communicator has more than one node (or NVLink domain).
-        size: ranks of the largest communicator, 0 if the log does not say.
-        absent: ranks that must exist, of which there is no line.
-        unfinished: ranks whose log ends before their channels were all listed.
-        unreadable: lines about channels in a form that is not known: how many, and the first.
-        silent: files without a line of NCCL's.
-        versions: NCCL's versions, sorted.
-        errors: completions with error, by host and rank.
-        choices: the algorithms that NCCL took, by communicator and size.
-        diagnostics: results of NCCL's diagnostics, each once.
-        broken: what the logs say of errors, and of the end.
-        unfinished_hosts: hosts of which a log ends before its channels were all listed.
-    """
-
-    channels: tuple[Channel, ...]
-    members: tuple[RankConnections, ...]
+    channels: tuple[Channel, ...]  # channels through a network, by rank and number
+    members: tuple[RankConnections, ...]  # every rank that has a channel of any kind
     processes: tuple[Process, ...]
-    local_only: bool
-    size: int
-    absent: tuple[int, ...]
-    unfinished: tuple[str, ...]
+    local_only: bool  # proven: no communicator has more than one node (or NVLink domain)
+    size: int  # ranks of the largest communicator, 0 if the log does not say
+    absent: tuple[int, ...]  # ranks that must exist, of which there is no line
+    unfinished: tuple[str, ...]  # ranks whose log ends before their channels were all listed
+    # lines about channels in a form that is not known: how many, and the first
     unreadable: tuple[int, str]
-    silent: tuple[str, ...]
-    versions: tuple[str, ...]
-    errors: tuple[CompletionError, ...] = ()
+    silent: tuple[str, ...]  # files without a line of NCCL's
+    versions: tuple[str, ...]  # NCCL's versions, sorted
+    errors: tuple[CompletionError, ...] = ()  # completions with error, by host and rank
+    # the algorithms that NCCL took, by communicator and size
     choices: tuple[AlgorithmChoice, ...] = ()
+    # hosts of which a log ends before its channels were all listed
     unfinished_hosts: frozenset[str] = frozenset()
-    diagnostics: tuple[DiagnosticLine, ...] = ()
+    diagnostics: tuple[DiagnosticLine, ...] = ()  # results of NCCL's diagnostics, each once
+    # what the logs say of errors, and of the end
     broken: TroubleTally = field(default_factory=TroubleTally)
 
     @property

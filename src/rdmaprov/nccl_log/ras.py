@@ -22,42 +22,27 @@ MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, order=True)
 class RasProcess:
-    """A process of a job as RAS names it.
+    """A process of a job as RAS names it."""
 
-    Args:
-        node: its address on the control network.
-        pid: its id there.
-        gpu: its first GPU.
-    """
-
-    node: str
-    pid: int
-    gpu: int
+    node: str  # its address on the control network
+    pid: int  # its id there
+    gpu: int  # its first GPU
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaggingRank:
-    """A rank that launched fewer operations than others of its communicator.
-
-    Args:
-        launched: operations, 0 for none.
-        most: operations of the rank that launched most.
-    """
+    """A rank that launched fewer operations than others of its communicator."""
 
     process: RasProcess
-    launched: int
-    most: int
+    launched: int  # operations, 0 for none
+    most: int  # operations of the rank that launched most
 
 
 @dataclass(frozen=True)
 class RasReport:
-    """What RAS said of a job.
+    """What RAS said of a job."""
 
-    Args:
-        unresponsive: processes that did not answer, or are considered dead.
-    """
-
-    unresponsive: tuple[RasProcess, ...]
+    unresponsive: tuple[RasProcess, ...]  # processes that did not answer, or are considered dead
     lagging: tuple[LaggingRank, ...]
 
 

@@ -39,42 +39,32 @@ class RankTally:
 
 @dataclass(slots=True)
 class GpuTally:
-    """One GPU of one process.
+    """One GPU of one process."""
 
-    Attributes:
-        ranks: its ranks, by number.
-        largest: size of its largest communicator, and its rank there; (0, None) if unsaid.
-        latest: size of the communicator that it made last; 0 if unsaid.
-        errors: its completions with error, each once.
-        pending: channels came after the last "Connected".
-    """
-
+    # its ranks, by number
     ranks: defaultdict[int, RankTally] = field(default_factory=lambda: defaultdict(RankTally))
+    # size of its largest communicator, and its rank there; (0, None) if unsaid
     largest: tuple[int, int | None] = (0, None)
-    latest: int = 0
+    latest: int = 0  # size of the communicator that it made last; 0 if unsaid
+    # its completions with error, each once
     errors: dict[CompletionError, None] = field(default_factory=dict)
-    pending: bool = False
+    pending: bool = False  # channels came after the last "Connected"
     complete: bool = False
 
 
 @dataclass(slots=True)
 class ProcessTally:
-    """What a process said of its networks.
+    """What a process said of its networks."""
 
-    Attributes:
-        devices: the RDMA devices that NET/IB lists; None if it lists none.
-        ambiguous: it listed different ones.
-        merged: devices that were made of others, by number.
-        hints: what explains why a network was not used, by kind.
-        plugin: what nccl-rdma-sharp-plugins sends by; empty without it.
-        said: its network, version and variables of the environment, by name.
-    """
-
+    # the RDMA devices that NET/IB lists; None if it lists none
     devices: tuple[events.Device, ...] | None = None
-    ambiguous: bool = False
+    ambiguous: bool = False  # it listed different ones
+    # devices that were made of others, by number
     merged: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    # what explains why a network was not used, by kind
     hints: dict[str, str] = field(default_factory=dict)
-    plugin: str = ""
+    plugin: str = ""  # what nccl-rdma-sharp-plugins sends by; empty without it
+    # its network, version and variables of the environment, by name
     said: dict[str, str] = field(default_factory=dict)
 
 

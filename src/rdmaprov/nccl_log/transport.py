@@ -87,15 +87,10 @@ def _gdr(matrix: Matrix) -> Gdr:
 
 @dataclass(frozen=True)
 class CollNetObstacle:
-    """What kept NCCL from reducing in the switches.
+    """What kept NCCL from reducing in the switches."""
 
-    Args:
-        seen: the line that says it, with its host; empty if none does.
-        cause: the likely cause, and what to do.
-    """
-
-    seen: str
-    cause: str
+    seen: str  # the line that says it, with its host; empty if none does
+    cause: str  # the likely cause, and what to do
 
 
 def is_connected(matrix: Matrix) -> bool:

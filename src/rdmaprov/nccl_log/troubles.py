@@ -38,19 +38,13 @@ _SIGNALS = {"-4": "4 (SIGILL)", "-7": "7 (SIGBUS)", "-9": "9 (SIGKILL)", "-11": 
 
 
 class RankTrouble(NamedTuple):
-    """One thing that is broken, as one rank said it.
-
-    Args:
-        host: where; empty if unsaid.
-        pid: of the process; 0 if unsaid.
-        rank: that said it; None if unsaid.
-    """
+    """One thing that is broken, as one rank said it."""
 
     cause: str
     words: str
-    host: str
-    pid: int
-    rank: int | None
+    host: str  # where; empty if unsaid
+    pid: int  # of the process; 0 if unsaid
+    rank: int | None  # that said it; None if unsaid
     file: str
 
 
@@ -66,40 +60,31 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class TroubleTally:
-    """All troubles that lines name.
-
-    Attributes:
-        troubles: each once, in order.
-        warnings: the last WARNs, by host and words.
-        operations: by rank of torch's, the operation in which it failed or waits: number and type.
-        waits: by group and rank, the operation that did not end for it.
-        enqueued: by group and rank, the last operation that a rank is known to have called.
-        calls: by process, the operation that it called last.
-        ended: processes whose communicators ended in order.
-        started: processes of which a communicator was complete.
-        ranks: the rank of each process, at last.
-        source: the process of the last line of NCCL's.
-        is_mixed: the file has lines of several processes.
-        rank: whose line of torch's was the last one.
-        follows: `last` before the text of a last error, `root` within torchrun's root cause.
-        root: what of that was read.
-    """
+    """All troubles that lines name."""
 
     file: str = ""
-    troubles: dict[RankTrouble, None] = field(default_factory=dict)
+    troubles: dict[RankTrouble, None] = field(default_factory=dict)  # each once, in order
+    # the last WARNs, by host and words
     warnings: dict[tuple[str, str], None] = field(default_factory=dict)
+    # by rank of torch's, the operation in which it failed or waits: number and type
     operations: dict[int, tuple[int, str]] = field(default_factory=dict)
+    # by group and rank, the operation that did not end for it
     waits: dict[tuple[str, int], int] = field(default_factory=dict)
+    # by group and rank, the last operation that a rank is known to have called
     enqueued: dict[tuple[str, int], int] = field(default_factory=dict)
+    # by process, the operation that it called last
     calls: dict[tuple[str, int], Call] = field(default_factory=dict)
+    # processes whose communicators ended in order
     ended: set[tuple[str, int]] = field(default_factory=set)
+    # processes of which a communicator was complete
     started: set[tuple[str, int]] = field(default_factory=set)
+    # the rank of each process, at last
     ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    source: Source = _NOBODY
-    is_mixed: bool = False
-    rank: int | None = None
-    follows: str = ""
-    root: dict[str, str] = field(default_factory=dict)
+    source: Source = _NOBODY  # the process of the last line of NCCL's
+    is_mixed: bool = False  # the file has lines of several processes
+    rank: int | None = None  # whose line of torch's was the last one
+    follows: str = ""  # `last` before the text of a last error, `root` within torchrun's root cause
+    root: dict[str, str] = field(default_factory=dict)  # what of that was read
 
     def begin_file(self, name: str) -> None:
         """Begin a file: nothing of the last one's rank counts."""

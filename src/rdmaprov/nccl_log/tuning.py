@@ -23,21 +23,13 @@ SYMMETRIC = "symmetric"
 
 @dataclass(frozen=True, slots=True, order=True)
 class AlgorithmChoice:
-    """What NCCL took for one size of a collective.
+    """What NCCL took for one size of a collective."""
 
-    Args:
-        ranks: of the communicator that its process had made last; 0 if the log does not say.
-        function: such as AllReduce; empty up to 2.22, which does not say it.
-        bytes: of the message.
-        algorithm: such as ring, tree, nvlstree, collnetdirect, or symmetric.
-        protocol: ll, ll128 or simple; empty if it is symmetric.
-    """
-
-    ranks: int
-    function: str
-    bytes: int
-    algorithm: str
-    protocol: str
+    ranks: int  # of the communicator that its process had made last; 0 if the log does not say
+    function: str  # such as AllReduce; empty up to 2.22, which does not say it
+    bytes: int  # of the message
+    algorithm: str  # such as ring, tree, nvlstree, collnetdirect, or symmetric
+    protocol: str  # ll, ll128 or simple; empty if it is symmetric
     count: int
 
 

@@ -34,17 +34,11 @@ MOST_SHARE = 1.02
 
 @dataclass(frozen=True)
 class Wire:
-    """What a rail sends its packets over.
+    """What a rail sends its packets over."""
 
-    Args:
-        link_gbps: the rate by which the link is known, Gb/s, such as 400.
-        kind: `roce` or `infiniband`.
-        mtu: the most payload of a packet, bytes: the port's active MTU.
-    """
-
-    link_gbps: float
-    kind: str = "roce"
-    mtu: int = 4096
+    link_gbps: float  # the rate by which the link is known, Gb/s, such as 400
+    kind: str = "roce"  # `roce` or `infiniband`
+    mtu: int = 4096  # the most payload of a packet, bytes: the port's active MTU
 
     @property
     def line_gb_s(self) -> float:
@@ -68,28 +62,18 @@ class Wire:
 
 @dataclass(frozen=True)
 class SlotLimit:
-    """What a PCIe slot can carry, both ways at once.
+    """What a PCIe slot can carry, both ways at once."""
 
-    Args:
-        gb_s: of data in each direction, GB/s.
-        name: of the slot, as a part of a sentence.
-    """
-
-    gb_s: float
-    name: str
+    gb_s: float  # of data in each direction, GB/s
+    name: str  # of the slot, as a part of a sentence
 
 
 @dataclass(frozen=True)
 class PathCeiling:
-    """The most that a path can carry.
+    """The most that a path can carry."""
 
-    Args:
-        gb_s: payload, GB/s each way.
-        derivation: how it follows, as a sentence.
-    """
-
-    gb_s: float
-    derivation: str
+    gb_s: float  # payload, GB/s each way
+    derivation: str  # how it follows, as a sentence
 
 
 def path_ceiling(

@@ -96,18 +96,13 @@ _MOST_SHARE = 0.05
 
 @dataclass
 class PathSearch:
-    """A search for what is at fault, by tests of paths.
-
-    Args:
-        matrix: what is known; it grows.
-        make_tests: returns the tests of a matching.
-    """
+    """A search for what is at fault, by tests of paths."""
 
     nodes: Sequence[str]
     rails: Sequence[int]
     measurer: PathMeasurer
-    matrix: PathMatrix
-    make_tests: Callable[[Matching], Sequence[PathTest]]
+    matrix: PathMatrix  # what is known; it grows
+    make_tests: Callable[[Matching], Sequence[PathTest]]  # returns the tests of a matching
 
     def run(self, matchings: Sequence[Matching]) -> tuple[FaultyPart, ...]:
         """Measure matchings, test what they show again, and return what is at fault."""

@@ -22,15 +22,10 @@ _REQUESTS_SHARE = (256 + 24) / (256 + 24 + 24 * 256 / 512)
 
 @dataclass(frozen=True)
 class LoopbackCeiling:
-    """The most that a loopback can carry.
+    """The most that a loopback can carry."""
 
-    Args:
-        gb_s: in each direction, GB/s.
-        reason: what limits it, as a part of a sentence.
-    """
-
-    gb_s: float
-    reason: str
+    gb_s: float  # in each direction, GB/s
+    reason: str  # what limits it, as a part of a sentence
 
     @property
     def least_gb_s(self) -> float:
@@ -87,16 +82,12 @@ def degraded(path: Sequence[Hop], *, may_idle: bool = False) -> str:
 
 @dataclass(frozen=True)
 class MemoryPlace:
-    """Where memory is, as seen from a NIC.
+    """Where memory is, as seen from a NIC."""
 
-    Args:
-        is_near: whether it is where jobs use it from: its NUMA node, or a GPU under the same
-            switch. What is farther has no floor: it depends on the links between processors.
-        reason: why it is not near; empty if it is.
-    """
-
+    # whether it is where jobs use it from: its NUMA node, or a GPU under the same switch. What is
+    # farther has no floor: it depends on the links between processors.
     is_near: bool
-    reason: str = ""
+    reason: str = ""  # why it is not near; empty if it is
 
 
 def host_place(nic_numa: int, memory_numa: int) -> MemoryPlace:

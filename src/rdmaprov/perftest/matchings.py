@@ -19,15 +19,12 @@ _TRIES = 16
 
 @dataclass(frozen=True)
 class Matching:
-    """Pairs of nodes that are tested at once.
+    """Pairs of nodes that are tested at once."""
 
-    Args:
-        pairs: by the rail that both of a pair send on; no node is twice in those of a rail.
-        shift: by how many places the receiver's rail is behind the sender's; 0 for paths that stay
-            on their rail.
-    """
-
+    # by the rail that both of a pair send on; no node is twice in those of a rail
     pairs: Mapping[int, tuple[Pair, ...]]
+    # by how many places the receiver's rail is behind the sender's; 0 for paths that stay on their
+    # rail
     shift: int = 0
 
     def tests(

@@ -46,34 +46,29 @@ def path_of(test: PathTest) -> PathKey:
 
 @dataclass
 class PathMatrix:
-    """Tests of paths, all of bandwidth or all of latency.
+    """Tests of paths, all of bandwidth or all of latency."""
 
-    Args:
-        leaf_of: the leaf of each node; empty or missing where it is not known.
-        ceiling: returns what a path carries at most, GB/s; None of latency, or if it is not known.
-        measures: `bandwidth` or `latency`.
-        share: of what good paths of its kind reach, below which a path is bad.
-        mild_share: of good ones, below which a part is bad by the median of its paths.
-        across: the share of their ceiling that paths across leaves have when all of them send: 1
-            without oversubscription.
-        samples: of each path; 0 where nothing arrived.
-        errors: why a path has no number, the last reason.
-        unknown: of which errors a path has, that say nothing of it.
-        reasons: what was said with that error, if anything.
-        rounds: that were added.
-    """
-
+    # the leaf of each node; empty or missing where it is not known
     leaf_of: Mapping[str, str] = field(default_factory=dict)
+    # returns what a path carries at most, GB/s; None of latency, or if it is not known
     ceiling: Callable[[PathKey], float] | None = None
+    # of what good paths of its kind reach, below which a path is bad
     share: float = BAD_SHARE_OF_GOOD
+    # of good ones, below which a part is bad by the median of its paths
     mild_share: float = MILD_SHARE
+    # the share of their ceiling that paths across leaves have when all of them send: 1 without
+    # oversubscription
     across: float = 1.0
-    measures: str = "bandwidth"
+    measures: str = "bandwidth"  # `bandwidth` or `latency`
+    # of each path; 0 where nothing arrived
     samples: dict[PathKey, list[PathSample]] = field(default_factory=dict)
+    # why a path has no number, the last reason
     errors: dict[PathKey, str] = field(default_factory=dict)
+    # of which errors a path has, that say nothing of it
     unknown: dict[PathKey, str] = field(default_factory=dict)
+    # what was said with that error, if anything
     reasons: dict[PathKey, str] = field(default_factory=dict)
-    rounds: int = 0
+    rounds: int = 0  # that were added
     _goods: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, results: Mapping[PathTest, PathResult]) -> None:

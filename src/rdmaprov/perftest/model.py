@@ -9,32 +9,22 @@ HOST_MEMORY = "host"
 
 @dataclass(frozen=True, order=True)
 class End:
-    """One end of a path.
-
-    Args:
-        memory: `host`, `numa0`, `numa1`, … for memory of that NUMA node, or `gpu0`, `gpu1`, ….
-    """
+    """One end of a path."""
 
     node: str
     rail: int
+    # `host`, `numa0`, `numa1`, … for memory of that NUMA node, or `gpu0`, `gpu1`, …
     memory: str = HOST_MEMORY
 
 
 @dataclass(frozen=True, order=True)
 class PathTest:
-    """One perftest: the client, which sends, and the server, which receives.
+    """One perftest: the client, which sends, and the server, which receives."""
 
-    Args:
-        sender: the client's end.
-        receiver: the server's end; the same node and rail for a loopback.
-        measures: `bandwidth` (ib_write_bw) or `latency` (ib_write_lat).
-        size: bytes of a message.
-    """
-
-    sender: End
-    receiver: End
-    measures: str = "bandwidth"
-    size: int = 1 << 20
+    sender: End  # the client's end
+    receiver: End  # the server's end; the same node and rail for a loopback
+    measures: str = "bandwidth"  # `bandwidth` (ib_write_bw) or `latency` (ib_write_lat)
+    size: int = 1 << 20  # bytes of a message
 
     @property
     def is_loopback(self) -> bool:
@@ -44,22 +34,15 @@ class PathTest:
 
 @dataclass(frozen=True)
 class PathResult:
-    """What came of a test.
-
-    Args:
-        gb_s: mean bandwidth of payload, GB/s; 0 if it is not known.
-        usec: typical latency of one direction, µs; 0 if it is not known.
-        error: why there is no number, as one word that `verbs` knows (`no-server`, `no-answer`,
-            `timeout`, `killed`, `completion`, `refused`, `no-perftest`, `no-gpu-memory`, …);
-            empty if there is one.
-        said: what perftest said of it, masked and cut; data from a stranger.
-    """
+    """What came of a test."""
 
     test: PathTest
-    gb_s: float = 0.0
-    usec: float = 0.0
+    gb_s: float = 0.0  # mean bandwidth of payload, GB/s; 0 if it is not known
+    usec: float = 0.0  # typical latency of one direction, µs; 0 if it is not known
+    # why there is no number, as one word that `verbs` knows (`no-server`, `no-answer`, `timeout`,
+    # `killed`, `completion`, `refused`, `no-perftest`, `no-gpu-memory`, …); empty if there is one
     error: str = ""
-    said: str = ""
+    said: str = ""  # what perftest said of it, masked and cut; data from a stranger
 
 
 class PathMeasurer(Protocol):

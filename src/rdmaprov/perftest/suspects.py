@@ -26,25 +26,17 @@ _Leaves = dict[tuple[str, int], dict[str, list[PathKey]]]
 
 @dataclass(frozen=True)
 class Suspect:
-    """A part that would explain bad paths.
+    """A part that would explain bad paths."""
 
-    Args:
-        kind: `fleet` (with a rail: the switches of that rail), `leaf`, `node`, `rail`, or `pair`.
-        rail: its number; None if it is not of one.
-        name: a leaf's, or two leaves' names.
-        way: `both ways`, `sending` or `receiving`.
-        limit: the share of good paths below which their median shows it; 0: each is bad by itself.
-        seen: the part in words, such as `its uplinks`.
-    """
-
-    kind: str
+    kind: str  # `fleet` (with a rail: the switches of that rail), `leaf`, `node`, `rail`, or `pair`
     nodes: tuple[str, ...]
-    rail: int | None
+    rail: int | None  # its number; None if it is not of one
     paths: tuple[PathKey, ...]
-    way: str = BOTH
-    name: str = ""
+    way: str = BOTH  # `both ways`, `sending` or `receiving`
+    name: str = ""  # a leaf's, or two leaves' names
+    # the share of good paths below which their median shows it; 0: each is bad by itself
     limit: float = 0.0
-    seen: str = ""
+    seen: str = ""  # the part in words, such as `its uplinks`
 
 
 class Evidence:

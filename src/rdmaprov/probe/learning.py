@@ -12,13 +12,10 @@ class Learning:
     something, all others get the whole list at once. A command that two nodes were asked since
     then belongs to the list too: it is of hardware that the first node does not have, or of tests
     that look at all nodes. One that a single node was asked is its own, such as with its address.
-
-    Args:
-        nodes: all that will be asked, in their order.
-        together: whether the list goes to all nodes at once, or to each when its turn comes.
     """
 
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...]  # all that will be asked, in their order
+    # whether the list goes to all nodes at once, or to each when its turn comes
     together: bool = True
     _teacher: str = ""
     _list: dict[str, None] = field(default_factory=dict)

@@ -66,15 +66,11 @@ def _distinct(values: Sequence[float], cuts: list[int], min_change: float) -> li
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A series in two parts.
+    """A series in two parts."""
 
-    Args:
-        place: of the first value of the second part.
-        fall: how much higher the first part's mean is, times sqrt(n1 n2 / n): the CUSUM statistic,
-            whose square is the variance that the cut explains.
-    """
-
-    place: int
+    place: int  # of the first value of the second part
+    # how much higher the first part's mean is, times sqrt(n1 n2 / n): the CUSUM statistic, whose
+    # square is the variance that the cut explains
     fall: float
 
 

@@ -28,15 +28,12 @@ _READ_LOGS = (
 
 @dataclass(frozen=True)
 class RailTraffic:
-    """What one rail counted during a run.
-
-    Args:
-        bits: that its line carried meanwhile at its rate, idle symbols too; 0 if not known.
-    """
+    """What one rail counted during a run."""
 
     node: str
     rail: int
     delta: Mapping[str, int]
+    # that its line carried meanwhile at its rate, idle symbols too; 0 if not known
     bits: float = 0.0
 
     @property

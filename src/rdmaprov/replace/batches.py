@@ -24,15 +24,11 @@ _LOST = Stopped(ExitCode.UNKNOWN, APPLY, "its batch was interrupted", stays=True
 
 @dataclass
 class Batches:
-    """Nodes that are drained and empty, proven in forks; what these print is shown at their end.
+    """Nodes that are drained and empty, proven in forks; what these print is shown at their end."""
 
-    Args:
-        prove: proves nodes, in a fork; returns how it ended for each, and their results.
-        receive: is given these results.
-    """
-
+    # proves nodes, in a fork; returns how it ended for each, and their results
     prove: Callable[[Sequence[str]], tuple[Mapping[str, Stopped], object]]
-    receive: Callable[[Any], object]
+    receive: Callable[[Any], object]  # is given these results
     show: Callable[[str], None]
     running: dict[Connection, tuple[Sequence[str], ForkProcess, IO[str]]] = field(
         default_factory=dict

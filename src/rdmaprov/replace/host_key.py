@@ -46,19 +46,12 @@ class HostKeyError(UnreachableError):
 
 @dataclass(frozen=True)
 class HostKey:
-    """What a node shows of itself.
+    """What a node shows of itself."""
 
-    Args:
-        kind: of the key, such as ssh-ed25519.
-        fingerprint: of the key: `SHA256:` and 43 characters.
-        is_known: whether ssh verifies it, by a known key or by a certificate authority's.
-        old: fingerprints of the keys that are known for this name.
-    """
-
-    kind: str
-    fingerprint: str
-    is_known: bool
-    old: tuple[str, ...] = ()
+    kind: str  # of the key, such as ssh-ed25519
+    fingerprint: str  # of the key: `SHA256:` and 43 characters
+    is_known: bool  # whether ssh verifies it, by a known key or by a certificate authority's
+    old: tuple[str, ...] = ()  # fingerprints of the keys that are known for this name
 
 
 def look(target: Target) -> HostKey | None:

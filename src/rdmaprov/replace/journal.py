@@ -31,15 +31,11 @@ class Journal:
 
     A proof holds for one identity: the machine, and what the site wants of it. It is dropped with
     the identity, with its age, and when an earlier step is done again.
-
-    Args:
-        steps: that prove something, in their order.
-        now: seconds since 1970.
     """
 
     directory: Path
-    steps: tuple[str, ...]
-    now: Callable[[], float] = time.time
+    steps: tuple[str, ...]  # that prove something, in their order
+    now: Callable[[], float] = time.time  # seconds since 1970
 
     @property
     def owner(self) -> str:

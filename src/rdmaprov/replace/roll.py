@@ -28,17 +28,11 @@ def is_left_alone(status: NodeStatus, verb: str) -> bool:
 
 @dataclass
 class Roll:
-    """Takes units out of service, has them proven, and goes on until none is left.
+    """Takes units out of service, has them proven, and goes on until none is left."""
 
-    Args:
-        queue: the units, in their order; at the end, those that did not begin.
-        most: the units that may be out of service at once; until one is proven, one alone.
-        most_failed: the nodes that may stay out of service before no new one starts.
-    """
-
-    queue: list[MaintenanceUnit]
-    most: int
-    most_failed: int
+    queue: list[MaintenanceUnit]  # the units, in their order; at the end, those that did not begin
+    most: int  # the units that may be out of service at once; until one is proven, one alone
+    most_failed: int  # the nodes that may stay out of service before no new one starts
     member: Callable[[Sequence[str]], Replacement]
     batches: Batches
     ended: dict[str, Stopped] = field(default_factory=dict)

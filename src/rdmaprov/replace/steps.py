@@ -25,56 +25,39 @@ IN_PROGRESS = "in progress on"
 
 @dataclass(frozen=True)
 class Step:
-    """A step before the return.
-
-    Args:
-        act: does it on nodes; OK only if all of them passed.
-        is_alone: whether a node passes whatever the others show.
-    """
+    """A step before the return."""
 
     name: str
-    act: Callable[[Sequence[str]], StepOutcome]
-    is_alone: bool = False
+    act: Callable[[Sequence[str]], StepOutcome]  # does it on nodes; OK only if all of them passed
+    is_alone: bool = False  # whether a node passes whatever the others show
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """How a replacement ended.
-
-    Args:
-        step: that it stopped at; empty if all nodes are in service.
-        stays: whether a node stays out of service.
-    """
+    """How a replacement ended."""
 
     code: ExitCode = ExitCode.OK
-    step: str = ""
+    step: str = ""  # that it stopped at; empty if all nodes are in service
     text: str = ""
-    stays: bool = False
+    stays: bool = False  # whether a node stays out of service
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """Takes nodes through the steps.
-
-    Args:
-        looks: steps that are done each time, before the drain; they change nothing on nodes.
-        proofs: by name in PROOFS, the steps whose success is kept.
-        wait_s: seconds to wait for jobs.
-        take_over: replace the reason of who drained a node before.
-        label: what else our reasons say, such as the number of a ticket.
-    """
+    """Takes nodes through the steps."""
 
     nodes: tuple[str, ...]
+    # steps that are done each time, before the drain; they change nothing on nodes
     looks: Sequence[Step]
-    proofs: Sequence[Step]
+    proofs: Sequence[Step]  # by name in PROOFS, the steps whose success is kept
     scheduler: Scheduler
     journal: Journal
-    wait_s: float
-    take_over: bool = False
+    wait_s: float  # seconds to wait for jobs
+    take_over: bool = False  # replace the reason of who drained a node before
     tell: Callable[[str], None] = lambda _text: None
     clock: Clock = field(default_factory=Clock)
     verb: str = "replace"
-    label: str = ""
+    label: str = ""  # what else our reasons say, such as the number of a ticket
 
     def run(self) -> Stopped:
         """Do all steps; stop at the first one that fails."""

@@ -47,16 +47,11 @@ def _bad(row: GridRow) -> int:
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a node, or of the whole fleet.
+    """One message of a node, or of the whole fleet."""
 
-    Args:
-        tone: BAD: failed; UNKNOWN: unknown; DUE: pending; IDLE: skipped.
-        node: its name; empty for the whole fleet.
-    """
-
-    tone: Tone
+    tone: Tone  # BAD: failed; UNKNOWN: unknown; DUE: pending; IDLE: skipped
     where: str
-    node: str
+    node: str  # its name; empty for the whole fleet
     text: str
     remedy: str
 

@@ -33,16 +33,11 @@ ORDER = {tone: place for place, tone in enumerate(Tone)}
 
 @dataclass(frozen=True)
 class Cell:
-    """The state of one subject on a node.
-
-    Args:
-        text: a short number beside the sign; may be empty.
-        words: the same in words, for screen readers and the tooltip.
-    """
+    """The state of one subject on a node."""
 
     tone: Tone
-    text: str
-    words: str
+    text: str  # a short number beside the sign; may be empty
+    words: str  # the same in words, for screen readers and the tooltip
 
 
 @dataclass(frozen=True)
@@ -61,35 +56,24 @@ class GridRow:
 
 @dataclass(frozen=True)
 class Grid:
-    """Nodes by subjects.
+    """Nodes by subjects."""
 
-    Args:
-        subject: what a column is: subject, role or rail.
-        rows: those with problems first.
-    """
-
-    subject: str
+    subject: str  # what a column is: subject, role or rail
     columns: tuple[str, ...]
-    rows: tuple[GridRow, ...]
+    rows: tuple[GridRow, ...]  # those with problems first
     words: tuple[tuple[Tone, str], ...]
 
 
 @dataclass(frozen=True)
 class Issue:
-    """One finding, on one node or on many with equal messages.
+    """One finding, on one node or on many with equal messages."""
 
-    Args:
-        tone: BAD: failed; UNKNOWN: unknown; DUE: pending.
-        label: the nodes' names, folded.
-        nodes: their names; empty if it concerns the whole fleet.
-    """
-
-    tone: Tone
+    tone: Tone  # BAD: failed; UNKNOWN: unknown; DUE: pending
     where: str
     text: str
     remedy: str
-    label: str
-    nodes: tuple[str, ...]
+    label: str  # the nodes' names, folded
+    nodes: tuple[str, ...]  # their names; empty if it concerns the whole fleet
     messages: tuple[str, ...]
 
 
@@ -115,15 +99,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot with its numbers.
-
-    Args:
-        svg: an <svg> element; empty without matplotlib, None for the numbers alone.
-    """
+    """A plot with its numbers."""
 
     name: str
     title: str
-    svg: str | None
+    svg: str | None  # an <svg> element; empty without matplotlib, None for the numbers alone
     words: str
     note: str
     table: Table

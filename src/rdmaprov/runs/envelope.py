@@ -45,17 +45,13 @@ SCHEMA = 1  # a reader refuses a newer one
 
 @dataclass(frozen=True)
 class Head:
-    """The request of a run, and its start.
+    """The request of a run, and its start."""
 
-    Args:
-        verb: plan, apply, validate, accept, subnet, watch or tune.
-        waivers: the problems that the site accepts, each with its rule, reason and nodes.
-    """
-
-    verb: str
+    verb: str  # plan, apply, validate, accept, subnet, watch or tune
     site: Path
     limit: str | None
     started: datetime
+    # the problems that the site accepts, each with its rule, reason and nodes
     waivers: Sequence[Mapping[str, Any]] = ()
 
 

@@ -14,24 +14,17 @@ _ODD = re.compile(r"[^A-Za-z0-9 .,:;/()_+-]+")
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """A node as its scheduler has it.
-
-    Args:
-        word: the scheduler's own word for its state, for a message.
-        busy: whether a job has it, or still leaves it.
-        idle: whether it could get a job now, and has none.
-        planned: whether it has none, and the scheduler keeps it for one that waits for more nodes.
-        reason: why it drains or is down, empty without one.
-    """
+    """A node as its scheduler has it."""
 
     node: str
-    word: str
+    word: str  # the scheduler's own word for its state, for a message
     drains: bool
-    busy: bool
-    idle: bool
+    busy: bool  # whether a job has it, or still leaves it
+    idle: bool  # whether it could get a job now, and has none
     up: bool = True
-    reason: str = ""
+    reason: str = ""  # why it drains or is down, empty without one
     jobs: tuple[str, ...] = ()
+    # whether it has none, and the scheduler keeps it for one that waits for more nodes
     planned: bool = False
 
     @property

@@ -21,13 +21,9 @@ STATES = {
 
 @dataclass(frozen=True)
 class OwnPrograms:
-    """Three programs, as lists of words with {node} and {reason}.
+    """Three programs, as lists of words with {node} and {reason}."""
 
-    Args:
-        state: prints one of STATES, then the reason if there is one, on one line.
-    """
-
-    state: tuple[str, ...]
+    state: tuple[str, ...]  # prints one of STATES, then the reason if there is one, on one line
     drain_words: tuple[str, ...]
     resume_words: tuple[str, ...]
 

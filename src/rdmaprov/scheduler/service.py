@@ -22,18 +22,13 @@ _OF_SLURM = frozenset({"Not responding", "Node unexpectedly rebooted"})
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """How a request about a node, or about several, ended.
-
-    Args:
-        text: what a person must know, on one line; empty if nothing.
-        nodes: how it ended for each node, where that is known; others passed.
-        untouched: whether nothing was changed on the node.
-    """
+    """How a request about a node, or about several, ended."""
 
     code: ExitCode = ExitCode.OK
-    text: str = ""
+    text: str = ""  # what a person must know, on one line; empty if nothing
+    # how it ended for each node, where that is known; others passed
     nodes: Mapping[str, StepOutcome] = field(default_factory=dict)
-    untouched: bool = False
+    untouched: bool = False  # whether nothing was changed on the node
 
     @property
     def is_ok(self) -> bool:

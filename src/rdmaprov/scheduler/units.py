@@ -11,13 +11,10 @@ _DOMAINS = ("fabric_leaf", "fabric_rack")
 
 @dataclass(frozen=True)
 class MaintenanceUnit:
-    """What is maintained as one: a node, or the nodes of a rack.
-
-    Args:
-        domains: each leaf and rack that no other unit out of service shares: it may fail as well.
-    """
+    """What is maintained as one: a node, or the nodes of a rack."""
 
     nodes: tuple[str, ...]
+    # each leaf and rack that no other unit out of service shares: it may fail as well
     domains: tuple[tuple[str, str], ...] = ()
 
 

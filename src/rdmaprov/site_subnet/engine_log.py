@@ -31,16 +31,11 @@ _SHORTEST = frozenset({"minhop"})
 
 @dataclass(frozen=True)
 class EngineLog:
-    """What the log of a subnet's master says.
+    """What the log of a subnet's master says."""
 
-    Args:
-        engine: the routing engine of the last tables; empty if it is not known.
-        node: where the master runs; empty if it is no manager of the site.
-    """
-
-    engine: str = ""
+    engine: str = ""  # the routing engine of the last tables; empty if it is not known
     why: str = ""
-    node: str = ""
+    node: str = ""  # where the master runs; empty if it is no manager of the site
 
 
 def engine_logs(

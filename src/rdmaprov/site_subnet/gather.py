@@ -28,16 +28,12 @@ class NoAccess(UnreachableError):
 
 @dataclass
 class Gathered:
-    """What was read.
+    """What was read."""
 
-    Attributes:
-        reader: the host that was asked; None if none has access.
-        subnets: by the device that was asked through, empty for the tools' own choice.
-        not_read: what no tool told, and which hosts have no access.
-    """
-
-    reader: FabricHost | None = None
+    reader: FabricHost | None = None  # the host that was asked; None if none has access
+    # by the device that was asked through, empty for the tools' own choice
     subnets: dict[str, Assessment] = field(default_factory=dict)
+    # what no tool told, and which hosts have no access
     not_read: list[Finding] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
 

@@ -27,21 +27,17 @@ class RailPort:
 
 @dataclass
 class Joined:
-    """The plan and what is there.
+    """The plan and what is there."""
 
-    Attributes:
-        ports: the HCA of each rail that was found.
-        unnamed: for rails whose device the subnet does not tell, why.
-        extra: HCAs of the plan's nodes that are no rail.
-        strangers: HCAs of hosts that the plan does not expect.
-        nameless: the number of HCAs whose node description has no host name.
-    """
-
+    # the HCA of each rail that was found
     ports: dict[PlannedRail, RailPort] = field(default_factory=dict)
+    # for rails whose device the subnet does not tell, why
     unnamed: dict[PlannedRail, str] = field(default_factory=dict)
+    # HCAs of the plan's nodes that are no rail
     extra: list[tuple[str, RailPort]] = field(default_factory=list)
+    # HCAs of hosts that the plan does not expect
     strangers: list[RailPort] = field(default_factory=list)
-    nameless: int = 0
+    nameless: int = 0  # the number of HCAs whose node description has no host name
 
 
 def join(plan: SubnetPlan, fabrics: Sequence[SubnetGraph]) -> Joined:

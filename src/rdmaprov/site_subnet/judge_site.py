@@ -155,16 +155,12 @@ def with_remedy(found: Finding) -> Finding:
 
 @dataclass(frozen=True)
 class SiteAssessment:
-    """The judged subnets of a site.
-
-    Args:
-        findings: what is wrong before what is not verified.
-    """
+    """The judged subnets of a site."""
 
     plan: SubnetPlan
     subnets: Sequence[Assessment]
     joined: Joined
-    findings: Sequence[Finding]
+    findings: Sequence[Finding]  # what is wrong before what is not verified
 
     @property
     def exit_code(self) -> ExitCode:

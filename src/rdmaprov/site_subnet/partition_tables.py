@@ -23,14 +23,11 @@ _AT_ONCE, _LIMIT_S = 1024, 300.0
 
 @dataclass
 class PartitionTables:
-    """What was read.
+    """What was read."""
 
-    Attributes:
-        keys: of each rail whose port told them, without zeros.
-        why: for rails whose port did not, what smpquery said.
-    """
-
+    # of each rail whose port told them, without zeros
     keys: dict[PlannedRail, frozenset[int]] = field(default_factory=dict)
+    # for rails whose port did not, what smpquery said
     why: dict[PlannedRail, str] = field(default_factory=dict)
 
 

@@ -14,23 +14,15 @@ from rdmaprov.problem import display_path
 
 @dataclass(frozen=True)
 class PlannedRail:
-    """One rail of a node.
-
-    Args:
-        device: its RDMA device; empty if the site does not say it.
-        leaf: the node description of its leaf; empty if the site does not say it.
-        group: the node's fabric_leaf: nodes with the same one share the leaf of this rail.
-        gbps: its line rate, in Gb/s; 0 if the site does not say it.
-        pkeys: the partition keys that its port must have; none if any are right.
-    """
+    """One rail of a node."""
 
     node: str
     index: int
-    device: str = ""
-    leaf: str = ""
-    group: str = ""
-    gbps: int = 0
-    pkeys: tuple[int, ...] = ()
+    device: str = ""  # its RDMA device; empty if the site does not say it
+    leaf: str = ""  # the node description of its leaf; empty if the site does not say it
+    group: str = ""  # the node's fabric_leaf: nodes with the same one share the leaf of this rail
+    gbps: int = 0  # its line rate, in Gb/s; 0 if the site does not say it
+    pkeys: tuple[int, ...] = ()  # the partition keys that its port must have; none if any are right
 
     @property
     def label(self) -> str:
@@ -40,28 +32,20 @@ class PlannedRail:
 
 @dataclass(frozen=True)
 class SubnetPlan:
-    """The InfiniBand subnet that a site describes.
+    """The InfiniBand subnet that a site describes."""
 
-    Args:
-        rails: of all nodes, in the order of the site.
-        spines: names of the switches above the leaves; empty if the site does not say them.
-        others: patterns of hosts that are no nodes of the site.
-        is_whole: whether the nodes are all nodes of the site.
-        managers: the nodes that run a subnet manager, the master first; empty for a manager that
-            is not the site's.
-        beside: GUIDs of other managers that may be there.
-        engine: the routing engine that the tables are to be of; empty for any.
-    """
-
-    rails: tuple[PlannedRail, ...]
+    rails: tuple[PlannedRail, ...]  # of all nodes, in the order of the site
+    # names of the switches above the leaves; empty if the site does not say them
     spines: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()  # patterns of hosts that are no nodes of the site
     hosts: tuple[str, ...] = ()
-    is_whole: bool = True
+    is_whole: bool = True  # whether the nodes are all nodes of the site
     sharp: bool = False
+    # the nodes that run a subnet manager, the master first; empty for a manager that is not the
+    # site's
     managers: tuple[str, ...] = ()
-    beside: frozenset[int] = frozenset()
-    engine: str = ""
+    beside: frozenset[int] = frozenset()  # GUIDs of other managers that may be there
+    engine: str = ""  # the routing engine that the tables are to be of; empty for any
 
     @property
     def nodes(self) -> tuple[str, ...]:

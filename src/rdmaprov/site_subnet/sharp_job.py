@@ -43,18 +43,13 @@ _WANTED = f"which the site wants ({_VARIABLE})"
 
 @dataclass(frozen=True)
 class SharpJob:
-    """What sharp_hello told on one port.
-
-    Args:
-        rail: the rail of the site; None where it took a port of its own choice.
-        passed: whether the job was given and the barrier came back; None if that is not known.
-        why: what it said if it did not pass.
-    """
+    """What sharp_hello told on one port."""
 
     host: str
-    rail: PlannedRail | None
+    rail: PlannedRail | None  # the rail of the site; None where it took a port of its own choice
+    # whether the job was given and the barrier came back; None if that is not known
     passed: bool | None
-    why: str = ""
+    why: str = ""  # what it said if it did not pass
 
 
 def sharp_jobs(

@@ -24,15 +24,11 @@ _CRASHES = (134, 135, 136, 139)
 
 @dataclass(frozen=True)
 class ToolOutput:
-    """What a tool printed.
-
-    Args:
-        rc: its exit code; None if it did not end in time, or was not started.
-    """
+    """What a tool printed."""
 
     text: str = ""
     errors: str = ""
-    rc: int | None = None
+    rc: int | None = None  # its exit code; None if it did not end in time, or was not started
 
     @property
     def has_crashed(self) -> bool:

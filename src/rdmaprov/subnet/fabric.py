@@ -34,24 +34,19 @@ class TrunkHop:
 
 @dataclass
 class SubnetGraph:
-    """The switches in the order of their names, and what hangs on them.
+    """The switches in the order of their names, and what hangs on them."""
 
-    Attributes:
-        switches: one end of each, for its GUID, LID and name.
-        by_port: for each switch, the hop that leaves by a port.
-        hcas: ports of HCAs on switches; not those inside switches (SHARP), nor on other HCAs.
-        levels: 0 for leaves, which have HCAs; each other switch is one above the lowest next to it.
-        parts: for each switch, the number of the connected part of the fabric that it is in.
-        aggregating: switches with an adapter of their own that reduces (SHARP).
-    """
-
-    switches: list[PortEnd]
+    switches: list[PortEnd]  # one end of each, for its GUID, LID and name
     hops: list[TrunkHop]
-    by_port: list[dict[int, TrunkHop]]
+    by_port: list[dict[int, TrunkHop]]  # for each switch, the hop that leaves by a port
+    # ports of HCAs on switches; not those inside switches (SHARP), nor on other HCAs
     hcas: list[Hca]
+    # 0 for leaves, which have HCAs; each other switch is one above the lowest next to it
     levels: list[int]
+    # for each switch, the number of the connected part of the fabric that it is in
     parts: list[int]
     cables: dict[tuple[int, int], Cable] = field(default_factory=dict)
+    # switches with an adapter of their own that reduces (SHARP)
     aggregating: frozenset[int] = frozenset()
 
     def label(self, switch: int) -> str:

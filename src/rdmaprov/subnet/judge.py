@@ -48,25 +48,16 @@ _VERDICTS = {
 
 @dataclass(frozen=True)
 class Assessment:
-    """A judged subnet.
-
-    Attributes:
-        loads: by pattern; empty without tables.
-        loops: the credit loops; None without tables.
-        lost_share: the share of an all-reduce's bandwidth that uneven routes cost, 0 to 1.
-        problems: what is wrong before what is not verified.
-        knows_managers: whether the master was asked which others there are.
-        routes: the ways of the tables; None without tables.
-    """
+    """A judged subnet."""
 
     fabric: SubnetGraph
-    loads: dict[str, Load]
-    loops: list[list[TrunkHop]] | None
-    lost_share: float
-    problems: list[Finding]
+    loads: dict[str, Load]  # by pattern; empty without tables
+    loops: list[list[TrunkHop]] | None  # the credit loops; None without tables
+    lost_share: float  # the share of an all-reduce's bandwidth that uneven routes cost, 0 to 1
+    problems: list[Finding]  # what is wrong before what is not verified
     managers: Sequence[Manager] = ()
-    knows_managers: bool = False
-    routes: Routes | None = None
+    knows_managers: bool = False  # whether the master was asked which others there are
+    routes: Routes | None = None  # the ways of the tables; None without tables
 
     def owner(self, manager: Manager) -> str:
         """Return the name of the node that a manager runs on, empty if none has its GUID."""

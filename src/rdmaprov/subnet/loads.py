@@ -93,21 +93,13 @@ class Imbalance:
 
 @dataclass(frozen=True)
 class Load:
-    """The load of one pattern.
+    """The load of one pattern."""
 
-    Attributes:
-        flows: for each hop that carries some, how many.
-        up: the links that lead away from the leaves.
-        worst: the most uneven leaf by its links up; None if nothing crosses them.
-        worst_above: the most uneven of the other switches by its links up.
-        worst_down: the most uneven leaf by its links from above.
-    """
-
-    flows: Mapping[int, int]
-    up: list[TrunkHop]
-    worst: Imbalance | None
-    worst_above: Imbalance | None
-    worst_down: Imbalance | None
+    flows: Mapping[int, int]  # for each hop that carries some, how many
+    up: list[TrunkHop]  # the links that lead away from the leaves
+    worst: Imbalance | None  # the most uneven leaf by its links up; None if nothing crosses them
+    worst_above: Imbalance | None  # the most uneven of the other switches by its links up
+    worst_down: Imbalance | None  # the most uneven leaf by its links from above
 
     def max_over_mean(self) -> float | None:
         """Return the busiest against the mean link upwards; None without a flow on them."""

@@ -54,15 +54,11 @@ class Cable:
 
 @dataclass(frozen=True)
 class Discovery:
-    """What ibnetdiscover saw; every link once, and the ports without a link.
-
-    Args:
-        is_cut: the text ends before all ports were listed.
-    """
+    """What ibnetdiscover saw; every link once, and the ports without a link."""
 
     cables: tuple[Cable, ...]
     free: tuple[PortEnd, ...]
-    is_cut: bool = False
+    is_cut: bool = False  # the text ends before all ports were listed
 
 
 @dataclass

@@ -14,18 +14,15 @@ FIRST_HIDDEN = 128  # the first port that dump_fts does not print
 
 @dataclass
 class Lost:
-    """Routes that do not arrive, by the switch at which they end.
+    """Routes that do not arrive, by the switch at which they end."""
 
-    Attributes:
-        no_route: for each switch, the HCAs to which it has no route.
-        dead_port: for each switch and port without a link, the HCAs that are routed there.
-        astray: for each switch and port, the HCAs whose packets it gives to another port.
-        loops: HCAs whose packets go round, with a switch that they pass again.
-    """
-
+    # for each switch, the HCAs to which it has no route
     no_route: dict[int, list[Hca]] = field(default_factory=dict)
+    # for each switch and port without a link, the HCAs that are routed there
     dead_port: dict[tuple[int, int], list[Hca]] = field(default_factory=dict)
+    # for each switch and port, the HCAs whose packets it gives to another port
     astray: dict[tuple[int, int], list[Hca]] = field(default_factory=dict)
+    # HCAs whose packets go round, with a switch that they pass again
     loops: list[tuple[Hca, int]] = field(default_factory=list)
     pairs: int = 0
 

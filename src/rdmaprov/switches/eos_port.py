@@ -34,24 +34,18 @@ _PFC = {
 
 @dataclass(frozen=True)
 class CommonSettings:
-    """What the configuration says for all ports.
-
-    Args:
-        templates: `interface profile`s, by name, as the lines that they stand for.
-        dscp_class: DSCP to traffic class, where it is written.
-        has_no_pfc: whether PFC is off for the whole switch.
-        marks_buffer: whether ECN follows the buffer of the whole switch.
-    """
+    """What the configuration says for all ports."""
 
     profiles: Mapping[str, EosSection]
     channels: Mapping[str, EosSection]
+    # `interface profile`s, by name, as the lines that they stand for
     templates: Mapping[str, EosSection]
     defaults: EosSection
-    dscp_class: Mapping[int, int]
+    dscp_class: Mapping[int, int]  # DSCP to traffic class, where it is written
     class_queue: Mapping[int, int]
     watchdog: PfcWatchdog
-    has_no_pfc: bool
-    marks_buffer: bool
+    has_no_pfc: bool  # whether PFC is off for the whole switch
+    marks_buffer: bool  # whether ECN follows the buffer of the whole switch
 
     @classmethod
     def of(cls, config: EosSection) -> CommonSettings:

@@ -78,19 +78,15 @@ class SwitchVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class SwitchAssessment:
-    """A judged switch.
-
-    Args:
-        problems: what is wrong, then what is not known, then notes; each with the ports that have
-            it, none for what was not read.
-        not_read: facts that no verdict needs and no answer has.
-    """
+    """A judged switch."""
 
     reading: SwitchReading
     ports: tuple[SwitchPort, ...]
     chosen: str
+    # what is wrong, then what is not known, then notes; each with the ports that have it, none for
+    # what was not read
     problems: Mapping[Finding, Sequence[str]]
-    not_read: tuple[SwitchFact, ...]
+    not_read: tuple[SwitchFact, ...]  # facts that no verdict needs and no answer has
 
     @property
     def verdict(self) -> SwitchVerdict:

@@ -34,18 +34,12 @@ class SwitchFact(StrEnum):
 
 @dataclass(frozen=True)
 class EcnCurve:
-    """How a queue marks packets.
-
-    Args:
-        least: length of the queue from which it marks.
-        most: length from which it marks with `percent`.
-        unit: of both, such as bytes or segments.
-    """
+    """How a queue marks packets."""
 
     is_on: bool
-    least: float | None = None
-    most: float | None = None
-    unit: str = "bytes"
+    least: float | None = None  # length of the queue from which it marks
+    most: float | None = None  # length from which it marks with `percent`
+    unit: str = "bytes"  # of both, such as bytes or segments
     percent: float | None = None
 
 
@@ -72,51 +66,36 @@ class PfcWatchdog:
 
 @dataclass(frozen=True)
 class SwitchPort:
-    """One port of a switch.
-
-    Args:
-        neighbour: the host or switch at the other end, by LLDP or as it is configured.
-        is_up: whether it has a link, or may have one.
-        speed_gbps: its rate.
-        mtu_bytes: the largest IP packet.
-        pfc_tx: priorities for which the port sends pause frames.
-        trusts_dscp: whether DSCP, rather than PCP, decides on the class of a packet.
-        dscp_class: DSCP to class: a traffic class, or Cumulus' switch priority.
-        class_queue: class to the queue that it leaves by.
-        priority_queue: priority of a pause frame to the queue that it stops; None: by the class of
-            the same number.
-        class_group: class to priority group, the buffer in which it arrives.
-        lossless_groups: priority groups that have room for what arrives after a pause.
-        xoff_bytes: priority group to the fill from which it pauses, where that is a fixed number.
-        ecn: by queue; a queue that is missing does not mark.
-        shares: by queue.
-        drops: packets dropped so far, by what they are of.
-        pauses_rx: pause frames received so far, by priority.
-        pauses_tx: pause frames sent so far, by priority.
-        named: by fact, the map or profile that says it, or that can; a remedy names it.
-    """
+    """One port of a switch."""
 
     name: str
     description: str = ""
-    neighbour: str = ""
-    is_up: bool | None = None
-    speed_gbps: int | None = None
-    mtu_bytes: int | None = None
+    neighbour: str = ""  # the host or switch at the other end, by LLDP or as it is configured
+    is_up: bool | None = None  # whether it has a link, or may have one
+    speed_gbps: int | None = None  # its rate
+    mtu_bytes: int | None = None  # the largest IP packet
     pfc_rx: frozenset[int] | None = None
-    pfc_tx: frozenset[int] | None = None
+    pfc_tx: frozenset[int] | None = None  # priorities for which the port sends pause frames
+    # whether DSCP, rather than PCP, decides on the class of a packet
     trusts_dscp: bool | None = None
+    # DSCP to class: a traffic class, or Cumulus' switch priority
     dscp_class: Mapping[int, int] | None = None
-    class_queue: Mapping[int, int] | None = None
+    class_queue: Mapping[int, int] | None = None  # class to the queue that it leaves by
+    # priority of a pause frame to the queue that it stops; None: by the class of the same number
     priority_queue: Mapping[int, int] | None = None
+    # class to priority group, the buffer in which it arrives
     class_group: Mapping[int, int] | None = None
+    # priority groups that have room for what arrives after a pause
     lossless_groups: frozenset[int] | None = None
+    # priority group to the fill from which it pauses, where that is a fixed number
     xoff_bytes: Mapping[int, int] | None = None
-    ecn: Mapping[int, EcnCurve] | None = None
-    shares: Mapping[int, QueueShare] | None = None
+    ecn: Mapping[int, EcnCurve] | None = None  # by queue; a queue that is missing does not mark
+    shares: Mapping[int, QueueShare] | None = None  # by queue
     watchdog: PfcWatchdog | None = None
-    drops: Mapping[str, int] | None = None
-    pauses_rx: Mapping[int, int] | None = None
-    pauses_tx: Mapping[int, int] | None = None
+    drops: Mapping[str, int] | None = None  # packets dropped so far, by what they are of
+    pauses_rx: Mapping[int, int] | None = None  # pause frames received so far, by priority
+    pauses_tx: Mapping[int, int] | None = None  # pause frames sent so far, by priority
+    # by fact, the map or profile that says it, or that can; a remedy names it
     named: Mapping[SwitchFact, str] = field(default_factory=dict)
 
     def class_of(self, dscp: int) -> int | None:
@@ -142,18 +121,11 @@ class SwitchPort:
 
 @dataclass(frozen=True)
 class SwitchReading:
-    """A switch, read.
+    """A switch, read."""
 
-    Args:
-        name: its own, or that of the directory or file of its answers.
-        system: None if no answer is known.
-        ports: in the order of the answers.
-        where: by fact, the command or table that says it.
-        not_read: answers, or parts of them, that cannot be read, and why.
-    """
-
-    name: str
-    system: SwitchSystem | None
-    ports: tuple[SwitchPort, ...] = ()
+    name: str  # its own, or that of the directory or file of its answers
+    system: SwitchSystem | None  # None if no answer is known
+    ports: tuple[SwitchPort, ...] = ()  # in the order of the answers
+    # by fact, the command or table that says it
     where: Mapping[SwitchFact, str] = field(default_factory=dict)
-    not_read: tuple[str, ...] = ()
+    not_read: tuple[str, ...] = ()  # answers, or parts of them, that cannot be read, and why

@@ -19,16 +19,12 @@ class SwitchAsk:
 
 @dataclass(frozen=True)
 class SwitchReader:
-    """How a system is asked and read.
-
-    Args:
-        asks: the commands whose answers it reads; none changes the switch.
-        read: what such answers say, of a switch of this name.
-    """
+    """How a system is asked and read."""
 
     system: SwitchSystem
-    asks: tuple[SwitchAsk, ...]
+    asks: tuple[SwitchAsk, ...]  # the commands whose answers it reads; none changes the switch
     knows: Callable[[SavedAnswer], bool]
+    # what such answers say, of a switch of this name
     read: Callable[[str, Sequence[SavedAnswer]], SwitchReading]
 
 

@@ -25,17 +25,12 @@ _NAMED = re.compile(r"(?:nv|show|sonic-cfggen) ")
 
 @dataclass(frozen=True)
 class SavedAnswer:
-    """What one command printed.
-
-    Args:
-        command: as it was typed, or as the file is named; empty if neither is there.
-        document: the text as JSON, None if it is none.
-    """
+    """What one command printed."""
 
     file: str
-    command: str
+    command: str  # as it was typed, or as the file is named; empty if neither is there
     text: str
-    document: Any = field(default=None, repr=False)
+    document: Any = field(default=None, repr=False)  # the text as JSON, None if it is none
 
     @property
     def label(self) -> str:

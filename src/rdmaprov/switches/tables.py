@@ -13,17 +13,12 @@ _LONGEST = 4096
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table.
+    """A table."""
 
-    Args:
-        title: the last line above it that stands alone, empty if there is none.
-        indents: blanks before the first cell of each row.
-    """
-
-    title: str
+    title: str  # the last line above it that stands alone, empty if there is none
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    indents: tuple[int, ...]
+    indents: tuple[int, ...]  # blanks before the first cell of each row
 
     def records(self) -> Iterator[dict[str, str]]:
         """Yield each row by the heads of the columns."""

@@ -29,24 +29,17 @@ _VARIABLES = {
 
 @dataclass(frozen=True)
 class WantedSwitch:
-    """What the ports of the rails should have.
+    """What the ports of the rails should have."""
 
-    Args:
-        pfc: priorities with PFC; none for lossy RoCE.
-        trusts_dscp: whether DSCP is to decide on the class.
-        mtu_bytes: the least MTU.
-        link_gbps: the rate of rails; 0 if it is not known.
-    """
-
-    pfc: frozenset[int]
+    pfc: frozenset[int]  # priorities with PFC; none for lossy RoCE
     roce_dscp: int
     roce_priority: int
     cnp_dscp: int
     cnp_priority: int
     ecn: bool = True
-    trusts_dscp: bool = True
-    mtu_bytes: int = LEAST_MTU_BYTES
-    link_gbps: int = 0
+    trusts_dscp: bool = True  # whether DSCP is to decide on the class
+    mtu_bytes: int = LEAST_MTU_BYTES  # the least MTU
+    link_gbps: int = 0  # the rate of rails; 0 if it is not known
     nodes: frozenset[str] = frozenset()
     is_site: bool = False
 

@@ -20,16 +20,11 @@ MeasureSetting = Callable[[NcclSetting], Trial | None]
 
 @dataclass(frozen=True)
 class TunePlan:
-    """What is compared, and how sure a gain must be.
-
-    Args:
-        sizes: of messages, in bytes.
-        error: the probability that any gain at all is believed where there is none.
-    """
+    """What is compared, and how sure a gain must be."""
 
     settings: tuple[NcclSetting, ...]
-    sizes: tuple[int, ...]
-    error: float = 0.05
+    sizes: tuple[int, ...]  # of messages, in bytes
+    error: float = 0.05  # the probability that any gain at all is believed where there is none
     seed: int = 0
 
 
@@ -45,36 +40,27 @@ class Gain:
 
 @dataclass(frozen=True)
 class GainTest:
-    """What the measurements of a setting showed at a size.
-
-    Args:
-        size: of the messages, in bytes.
-        least: that it gains at least; None if it was not chosen, so nothing was decided.
-        is_believed: whether the gain is beyond the noise and worthwhile.
-    """
+    """What the measurements of a setting showed at a size."""
 
     setting: NcclSetting
-    size: int
+    size: int  # of the messages, in bytes
     share: float
-    least: float | None
+    least: float | None  # that it gains at least; None if it was not chosen, so nothing was decided
     blocks: int
-    is_believed: bool = False
+    is_believed: bool = False  # whether the gain is beyond the noise and worthwhile
 
 
 @dataclass
 class TuneResult:
-    """What came of a plan.
+    """What came of a plan."""
 
-    Attributes:
-        of_fleet: gains of the one setting to take, by size; none if there is no such.
-        refused: settings that were dropped, with the reason.
-        tests: what was compared: the gains that were decided on, then each other setting at the
-            size where it gains most.
-    """
-
+    # gains of the one setting to take, by size; none if there is no such
     of_fleet: list[Gain] = field(default_factory=list)
+    # settings that were dropped, with the reason
     refused: dict[NcclSetting, str] = field(default_factory=dict)
     jobs: int = 0
+    # what was compared: the gains that were decided on, then each other setting at the size where
+    # it gains most
     tests: list[GainTest] = field(default_factory=list)
 
     @property

@@ -12,16 +12,12 @@ from rdmaprov.validate.neighbor import PortNeighbor
 
 @dataclass(frozen=True)
 class CabledRail:
-    """A rail, and the switch that it is cabled to.
-
-    Args:
-        switch: as it announces itself; of a bond, those of all ports, with +.
-    """
+    """A rail, and the switch that it is cabled to."""
 
     node: Node
     rail: Rail
     port: PortNeighbor
-    switch: str
+    switch: str  # as it announces itself; of a bond, those of all ports, with +
 
     @property
     def group(self) -> str:

@@ -55,21 +55,15 @@ class _Stash(_OnDemand):
 
 @dataclass(frozen=True)
 class CheckFunction:
-    """A test function, and what its checks share.
-
-    Args:
-        live: whether its commands are all run anew.
-        file: relative to pytest's root.
-        line: counted from 0.
-    """
+    """A test function, and what its checks share."""
 
     call: Callable[..., object]
     arguments: frozenset[str]
     selection: Selection
     marks: tuple[pytest.Mark, ...]
-    live: bool
-    file: str
-    line: int
+    live: bool  # whether its commands are all run anew
+    file: str  # relative to pytest's root
+    line: int  # counted from 0
 
 
 class Check(pytest.Item):

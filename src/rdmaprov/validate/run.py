@@ -27,19 +27,14 @@ from rdmaprov.validate.results import CheckResults, lines
 
 @dataclass(frozen=True)
 class ValidateRequest:
-    """What a user asks for.
-
-    Args:
-        hosts: testinfra's host specifications, if there are any.
-        passwords: the plugin's arguments that name files with passwords.
-        waivers: the problems of the site that it accepts, for results.json.
-    """
+    """What a user asks for."""
 
     site: Path
     limit: str | None
-    hosts: str | None
+    hosts: str | None  # testinfra's host specifications, if there are any
     options: tuple[str, ...]
-    passwords: tuple[str, ...] = ()
+    passwords: tuple[str, ...] = ()  # the plugin's arguments that name files with passwords
+    # the problems of the site that it accepts, for results.json
     waivers: Sequence[Mapping[str, Any]] = ()
 
 

@@ -48,16 +48,11 @@ class CheckTarget:
 
 @dataclass(frozen=True)
 class Selection:
-    """The nodes to judge with their hosts.
+    """The nodes to judge with their hosts."""
 
-    Args:
-        fleet: the site; its nodes are the selected ones.
-        probe: the connections; None if testinfra has its own.
-    """
-
-    fleet: Fleet
+    fleet: Fleet  # the site; its nodes are the selected ones
     hosts: Hosts
-    probe: AnyProbe | None = None
+    probe: AnyProbe | None = None  # the connections; None if testinfra has its own
 
     @cached_property
     def nodes(self) -> tuple[CheckTarget, ...]:

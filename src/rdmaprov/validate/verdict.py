@@ -33,29 +33,21 @@ class Rejected(AssertionError):
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a node, and how a value that the site does not state is reported.
-
-    Args:
-        device: the part of it: a network device, an RDMA device, a NUMA node, a file; empty for
-            the node itself.
-        name: the setting's, such as "MTU"; with its verb where that is not "is", as in
-            "PFC is on for priority".
-        variable: the site's variable that states it; empty for what is right on every node.
-        where: the file or the command that it was read from.
-        fix: the command that repairs it; `rdmaprov apply` for this node if it is empty.
-        look: the command that shows more, where no command repairs it.
-        kind: of the finding, if there is one of that kind (docs/findings.md).
-    """
+    """One setting of a node, and how a value that the site does not state is reported."""
 
     node: Node
+    # the part of it: a network device, an RDMA device, a NUMA node, a file; empty for the node
+    # itself
     device: str
+    # the setting's, such as "MTU"; with its verb where that is not "is", as in "PFC is on for
+    # priority"
     name: str
-    variable: str
-    where: str
+    variable: str  # the site's variable that states it; empty for what is right on every node
+    where: str  # the file or the command that it was read from
     truth: str = RUNNING
-    fix: str = ""
-    look: str = ""
-    kind: str = ""
+    fix: str = ""  # the command that repairs it; `rdmaprov apply` for this node if it is empty
+    look: str = ""  # the command that shows more, where no command repairs it
+    kind: str = ""  # of the finding, if there is one of that kind (docs/findings.md)
 
     def require(self, seen: object, wanted: object) -> None:
         """Fail the test unless the value that was seen is the wanted one."""

@@ -53,41 +53,27 @@ _READ = fields(
 
 @dataclass(frozen=True)
 class CounterNames:
-    """What there is on a node.
+    """What there is on a node."""
 
-    Args:
-        at_s: when it was read, by the node's own clock.
-        cpu_s: processor time of the program on the node so far.
-        boot: the kernel's identity of this boot, empty if it has none.
-        counts: what they are at, None for each that cannot be read.
-        devices: RDMA and network device of each rail, empty where there is none.
-    """
-
-    at_s: float
-    cpu_s: float
-    boot: str
+    at_s: float  # when it was read, by the node's own clock
+    cpu_s: float  # processor time of the program on the node so far
+    boot: str  # the kernel's identity of this boot, empty if it has none
     keys: tuple[tuple[int, str], ...]
-    counts: tuple[int | None, ...]
+    counts: tuple[int | None, ...]  # what they are at, None for each that cannot be read
+    # RDMA and network device of each rail, empty where there is none
     devices: tuple[tuple[str, str], ...]
     unfit: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CounterSteps:
-    """How much counters changed between two answers.
+    """How much counters changed between two answers."""
 
-    Args:
-        at_s: when they were read, by the node's own clock.
-        cpu_s: processor time of the program on the node so far.
-        by: by how much, each; less than nothing if it fell.
-        gone: the places of those that cannot be read.
-    """
-
-    at_s: float
-    cpu_s: float
+    at_s: float  # when they were read, by the node's own clock
+    cpu_s: float  # processor time of the program on the node so far
     at: Sequence[int]
-    by: Sequence[int]
-    gone: Sequence[int]
+    by: Sequence[int]  # by how much, each; less than nothing if it fell
+    gone: Sequence[int]  # the places of those that cannot be read
 
 
 def parse_names(said: str, rails: int) -> CounterNames:

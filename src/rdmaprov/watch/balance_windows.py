@@ -12,17 +12,12 @@ _UNKNOWN_GBPS = 10
 
 @dataclass
 class LowRail:
-    """A rail in the windows in which it carried too little, in one direction.
-
-    Attributes:
-        usual: what the usual rail of its node moved in them.
-        run: how many of them were the last busy ones, without another one between.
-    """
+    """A rail in the windows in which it carried too little, in one direction."""
 
     windows: int = 0
-    run: int = 0
+    run: int = 0  # how many of them were the last busy ones, without another one between
     moved: float = 0.0
-    usual: float = 0.0
+    usual: float = 0.0  # what the usual rail of its node moved in them
 
     @property
     def share(self) -> float:

@@ -90,46 +90,35 @@ class ErrorWindows:
 
 @dataclass
 class NodeAccount:
-    """A node since the watch began.
-
-    Attributes:
-        levels: what each is at, None for one that could not be read yet.
-        missing: what no counter of it says, in words.
-        unfit: why nothing is read of a rail, by its number.
-        may_stop: counters that stop at their largest value.
-        resets: when counters were seen to be set back, in seconds since the watch began.
-        reboots: when the node was seen to have rebooted.
-        gaps: from when to when it did not answer.
-        lost: why it does not answer now; None while it does.
-        cpu_s: processor time that reading took on the node.
-        heard_s: when the last one came, since the watch began.
-        log: what its kernel logged meanwhile, which is asked at the end.
-        log_lacks: what is not known of it.
-    """
+    """A node since the watch began."""
 
     node: Node
     rails: list[RailAccount] = field(default_factory=list)
     devices: tuple[tuple[str, str], ...] = ()
     keys: tuple[Key, ...] = ()
     totals: dict[Key, int] = field(default_factory=dict)
+    # what each is at, None for one that could not be read yet
     levels: dict[Key, int | None] = field(default_factory=dict)
     gone: frozenset[Key] = frozenset()
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what no counter of it says, in words
+    # why nothing is read of a rail, by its number
     unfit: Mapping[int, str] = field(default_factory=dict)
-    may_stop: tuple[Key, ...] = ()
+    may_stop: tuple[Key, ...] = ()  # counters that stop at their largest value
+    # when counters were seen to be set back, in seconds since the watch began
     resets: list[float] = field(default_factory=list)
     reset_rails: set[int] = field(default_factory=set)
-    reboots: list[float] = field(default_factory=list)
+    reboots: list[float] = field(default_factory=list)  # when the node was seen to have rebooted
+    # from when to when it did not answer
     gaps: list[tuple[float, float]] = field(default_factory=list)
-    lost: NodeError | None = None
-    cpu_s: float = 0.0
+    lost: NodeError | None = None  # why it does not answer now; None while it does
+    cpu_s: float = 0.0  # processor time that reading took on the node
     cpu_over_s: float = 0.0
     answers: int = 0
-    log: Sequence[str] = ()
-    log_lacks: str = ""
+    log: Sequence[str] = ()  # what its kernel logged meanwhile, which is asked at the end
+    log_lacks: str = ""  # what is not known of it
     _boot: str = ""
     _at_s: float = 0.0
-    heard_s: float = 0.0
+    heard_s: float = 0.0  # when the last one came, since the watch began
     _cpu_at_s: float = 0.0
 
     def __post_init__(self) -> None:

@@ -16,16 +16,11 @@ RDMA_BYTES, RDMA_PACKETS = "port.port_xmit_data", "hw.sent_pkts"
 
 @dataclass(frozen=True)
 class SentRdma:
-    """What a rail sent.
+    """What a rail sent."""
 
-    Args:
-        unit: what is counted, bytes or packets.
-        by_priority: how much of anything, by priority.
-    """
-
-    unit: str = "bytes"
+    unit: str = "bytes"  # what is counted, bytes or packets
     rdma: int = 0
-    by_priority: tuple[int, ...] = (0,) * len(PRIORITIES)
+    by_priority: tuple[int, ...] = (0,) * len(PRIORITIES)  # how much of anything, by priority
 
     def since(self, before: "SentRdma") -> "SentRdma":
         """Return what came after another time."""

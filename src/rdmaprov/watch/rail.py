@@ -92,26 +92,20 @@ class RailRow:
 
 @dataclass
 class RailAccount:
-    """A rail since the watch began.
+    """A rail since the watch began."""
 
-    Attributes:
-        sums: what was counted, by Column.
-        state_s: seconds in each state.
-        state_sums: what was counted in the seconds of a state, by Column, and their length.
-        longest_s: the longest time without a break in each state.
-        storm_s: the longest time without a break in which it paused its switch nearly always.
-        downs: how often it was seen to lose its link; one that never had it counts once.
-        row: its last answer.
-    """
-
+    # what was counted, by Column
     sums: list[int] = field(default_factory=lambda: [0] * len(Column))
     seen_s: float = 0.0
-    state_s: dict[RailState, float] = field(default_factory=dict)
+    state_s: dict[RailState, float] = field(default_factory=dict)  # seconds in each state
+    # what was counted in the seconds of a state, by Column, and their length
     state_sums: dict[RailState, list[int]] = field(default_factory=dict)
+    # the longest time without a break in each state
     longest_s: dict[RailState, float] = field(default_factory=dict)
+    # the longest time without a break in which it paused its switch nearly always
     storm_s: float = 0.0
-    downs: int = 0
-    row: RailRow = field(default_factory=RailRow)
+    downs: int = 0  # how often it was seen to lose its link; one that never had it counts once
+    row: RailRow = field(default_factory=RailRow)  # its last answer
     _storm_now_s: float = 0.0
     _runs_s: dict[RailState, float] = field(default_factory=dict)
     _was_down: bool = False

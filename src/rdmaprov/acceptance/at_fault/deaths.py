@@ -32,17 +32,11 @@ _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGBUS, signal.SIGILL}
 
 @dataclass(frozen=True)
 class Death:
-    """How a node's processes ended.
+    """How a node's processes ended."""
 
-    Args:
-        why: what ended them, as one line.
-        rank: the rank that ended, None if that is not said.
-        is_victim: whether their own words blame others.
-    """
-
-    why: str
-    rank: int | None
-    is_victim: bool
+    why: str  # what ended them, as one line
+    rank: int | None  # the rank that ended, None if that is not said
+    is_victim: bool  # whether their own words blame others
 
 
 def blames_others(error: str) -> bool:

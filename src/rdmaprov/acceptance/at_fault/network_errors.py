@@ -36,14 +36,10 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class PathError:
-    """A path over which RDMA failed, as one of its ends saw it.
-
-    Args:
-        remote: the other end; its node is empty if no node has the address.
-    """
+    """A path over which RDMA failed, as one of its ends saw it."""
 
     local: Place
-    remote: Place
+    remote: Place  # the other end; its node is empty if no node has the address
     error: CompletionError
 
     @property

@@ -18,26 +18,18 @@ _TIMES = ("median_us", "p99_us", "min_us")
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One size of a group's sweep.
-
-    Args:
-        in_place: whether the result overwrites what a rank gave.
-        median_us: the median time of the slowest rank.
-        p99_us: the 99th percentile of the slowest rank.
-        best_us: the least time, of the rank for which that is longest.
-        collective: such as `all_reduce`.
-    """
+    """One size of a group's sweep."""
 
     plane: str
     bytes: int
-    in_place: bool
+    in_place: bool  # whether the result overwrites what a rank gave
     count: int
-    median_us: float
-    p99_us: float
-    best_us: float
+    median_us: float  # the median time of the slowest rank
+    p99_us: float  # the 99th percentile of the slowest rank
+    best_us: float  # the least time, of the rank for which that is longest
     task: int
     group: int
-    collective: str
+    collective: str  # such as `all_reduce`
     ranks: tuple[int, ...]
 
     @property

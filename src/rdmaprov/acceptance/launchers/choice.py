@@ -15,15 +15,10 @@ SLURM_OPTIONS, STEP_OPTIONS = "torch_runtime_slurm_options", "torch_runtime_slur
 
 @dataclass(frozen=True)
 class LaunchChoice:
-    """How nodes are reached.
+    """How nodes are reached."""
 
-    Args:
-        launcher: one of `launchers.LAUNCHERS`.
-        job: number of a Slurm job of the user's to run in; empty to make one.
-    """
-
-    launcher: str
-    job: str = ""
+    launcher: str  # one of `launchers.LAUNCHERS`
+    job: str = ""  # number of a Slurm job of the user's to run in; empty to make one
 
     @property
     def is_job(self) -> bool:

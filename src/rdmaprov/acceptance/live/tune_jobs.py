@@ -56,16 +56,12 @@ def sizes_line(site: GateSite, chosen: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class TuneJobs:
-    """Measures settings on a site.
-
-    Args:
-        sizes: of messages, in bytes, ascending.
-        on_trial: is called with each setting and what its job measured.
-    """
+    """Measures settings on a site."""
 
     site: GateSite
     run: Callable[[Sequence[GateJob]], list[JobRun]]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # of messages, in bytes, ascending
+    # is called with each setting and what its job measured
     on_trial: Callable[[NcclSetting, Trial | None], None] = lambda _setting, _trial: None
 
     def measure(self, setting: NcclSetting) -> Trial | None:

@@ -31,17 +31,12 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 
 @dataclass(frozen=True)
 class SiteCeilings:
-    """What paths carry at most.
+    """What paths carry at most."""
 
-    Args:
-        of_path: returns it, GB/s; None if it is not known, so that paths are only compared.
-        across: the share of it that paths across leaves have when all of them send.
-        expected: what a path must reach, and why, in sentences.
-    """
-
+    # returns it, GB/s; None if it is not known, so that paths are only compared
     of_path: "PathCeilings | None"
-    across: float
-    expected: str
+    across: float  # the share of it that paths across leaves have when all of them send
+    expected: str  # what a path must reach, and why, in sentences
 
 
 def site_ceilings(nodes: Sequence[Node], slots: Slots) -> SiteCeilings:
@@ -80,17 +75,13 @@ class PathCeilings:
 
 @dataclass(frozen=True)
 class HostCell:
-    """A loopback of one rail through one memory.
-
-    Args:
-        ceiling: what it can reach; None where no floor applies: Soft-RoCE, or unknown links.
-        cause: what of its PCI path is not as it can be; empty if nothing is.
-    """
+    """A loopback of one rail through one memory."""
 
     test: PathTest
     place: MemoryPlace
+    # what it can reach; None where no floor applies: Soft-RoCE, or unknown links
     ceiling: LoopbackCeiling | None
-    cause: str
+    cause: str  # what of its PCI path is not as it can be; empty if nothing is
 
 
 def host_cells(name: str, survey: NodeSurvey) -> list[HostCell]:

@@ -40,17 +40,12 @@ Sent = tuple[int, int]  # segments, and those that were sent again
 
 @dataclass(frozen=True)
 class Side:
-    """The node at one end of a bad direction that is at fault for it.
-
-    Args:
-        does: what it does badly, such as `sends`.
-        sure: whether other directions rule out the other end.
-    """
+    """The node at one end of a bad direction that is at fault for it."""
 
     node: str
     ends: Ends
-    does: str
-    sure: bool
+    does: str  # what it does badly, such as `sends`
+    sure: bool  # whether other directions rule out the other end
 
     @property
     def text(self) -> str:

@@ -13,30 +13,22 @@ from rdmaprov.perftest.model import PathMeasurer, PathTest
 
 @dataclass(frozen=True)
 class PathOptions:
-    """How paths are tested.
+    """How paths are tested."""
 
-    Args:
-        matchings: how many, or 0 for all pairs.
-        slots: what the slots of each rail can carry, where that is known.
-        is_software: whether the rails are Soft-RoCE: one at a time, without a floor and latency.
-    """
-
-    matchings: int = MATCHINGS
+    matchings: int = MATCHINGS  # how many, or 0 for all pairs
+    # what the slots of each rail can carry, where that is known
     slots: Mapping[int, SlotLimit] = field(default_factory=dict)
+    # whether the rails are Soft-RoCE: one at a time, without a floor and latency
     is_software: bool = False
 
 
 @dataclass(frozen=True)
 class PathPlan:
-    """Which paths of a fleet are tested.
-
-    Args:
-        leaf_of: the leaf of each node; empty where the site states none.
-    """
+    """Which paths of a fleet are tested."""
 
     names: tuple[str, ...]
     rails: tuple[int, ...]
-    leaf_of: Mapping[str, str]
+    leaf_of: Mapping[str, str]  # the leaf of each node; empty where the site states none
     few: tuple[Matching, ...]
 
     def search(

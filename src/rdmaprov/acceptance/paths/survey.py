@@ -24,18 +24,14 @@ _SOFTWARE_MESSAGES, _SOFTWARE_DEPTH, _SOFTWARE_QP_TIMEOUT = 200, 8, 18
 
 @dataclass(frozen=True)
 class NodeSurvey:
-    """What a node has for tests of paths.
+    """What a node has for tests of paths."""
 
-    Args:
-        address: by which clients reach its servers, over TCP; empty if it has none of IPv4.
-        abilities: of each perftest that is installed, by program.
-        ports: by rail; those that perftest can use.
-        said: the answer, for those who judge the paths of PCI.
-    """
-
-    address: str = ""
+    address: str = ""  # by which clients reach its servers, over TCP; empty if it has none of IPv4
+    # of each perftest that is installed, by program
     abilities: Mapping[str, Abilities] = field(default_factory=dict)
+    # by rail; those that perftest can use
     ports: Mapping[int, RdmaPort] = field(default_factory=dict)
+    # the answer, for those who judge the paths of PCI
     said: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
 

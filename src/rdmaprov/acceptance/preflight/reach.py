@@ -15,20 +15,14 @@ LIMIT_S = 5.0
 
 @dataclass(frozen=True)
 class ReachTest:
-    """One connection to try.
-
-    Args:
-        device: by which; empty: as the node's routes say.
-        rail: the rail that it proves, None for the rendezvous alone.
-        port: where nothing listens; 0 for any, such as on rails.
-    """
+    """One connection to try."""
 
     source: str
     target: str
     address: str
-    device: str
-    rail: int | None
-    port: int = 0
+    device: str  # by which; empty: as the node's routes say
+    rail: int | None  # the rail that it proves, None for the rendezvous alone
+    port: int = 0  # where nothing listens; 0 for any, such as on rails
 
     @property
     def tried_port(self) -> int:

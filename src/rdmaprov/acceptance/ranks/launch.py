@@ -34,13 +34,9 @@ _PLACES = ("/run", "/dev/shm", "/tmp")  # noqa: S108 - as node/supervisor.py has
 
 
 class RankSession(Protocol):
-    """Ranks that are alive and wait for tasks.
+    """Ranks that are alive and wait for tasks."""
 
-    Attributes:
-        runs: one for each job, in their order; `good` once the session has ended.
-    """
-
-    runs: list[JobRun]
+    runs: list[JobRun]  # one for each job, in their order; `good` once the session has ended
 
     def perform(self, tasks: Mapping[int, Task]) -> None:
         """Have jobs perform a task; return when all ranks finished it, or their job failed.

@@ -13,14 +13,11 @@ Place = tuple[str, int | None]  # a node and its rail; None: not a rail, or not 
 
 @dataclass(frozen=True)
 class RailMap:
-    """Where the addresses of a fleet are.
+    """Where the addresses of a fleet are."""
 
-    Args:
-        addresses: places by address, as `plain_address` has it.
-        hcas: the number of the rail, by node and HCA.
-    """
-
+    # places by address, as `plain_address` has it
     addresses: Mapping[str, Place] = field(default_factory=dict)
+    # the number of the rail, by node and HCA
     hcas: Mapping[tuple[str, str], int] = field(default_factory=dict)
     rails: Mapping[str, int] = field(default_factory=dict)
     leaves: Mapping[str, str] = field(default_factory=dict)

@@ -12,17 +12,11 @@ LAST_WORDS = ("failed", "late")
 
 @dataclass(frozen=True)
 class Statements:
-    """What the ranks of a run said.
+    """What the ranks of a run said."""
 
-    Args:
-        by_kind: events by their kind, in the order of arrival.
-        phases: the last phase that each node is known to have begun.
-        spoke: by node, the ranks that reported why they end.
-    """
-
-    by_kind: Mapping[str, Sequence[RankEvent]]
-    phases: Mapping[str, str]
-    spoke: Mapping[str, frozenset[int]]
+    by_kind: Mapping[str, Sequence[RankEvent]]  # events by their kind, in the order of arrival
+    phases: Mapping[str, str]  # the last phase that each node is known to have begun
+    spoke: Mapping[str, frozenset[int]]  # by node, the ranks that reported why they end
 
     def of(self, kind: str) -> Sequence[RankEvent]:
         """Return the events of a kind."""

@@ -27,47 +27,32 @@ MARKS = {
 
 @dataclass(frozen=True)
 class RailDigest:
-    """One rail over time.
-
-    Args:
-        sent: GB/s by bin of its node; NaN where nothing was read. Empty without a counter.
-        mean: GB/s, least and most while its node was busy.
-        counts: what grew, by the names of MARKS.
-        paused: the longest part of a second that its switch paused it, and that it paused its
-            switch; None without such counters.
-    """
+    """One rail over time."""
 
     rail: int
+    # GB/s by bin of its node; NaN where nothing was read. Empty without a counter.
     sent: array[float]
-    mean: float
+    mean: float  # GB/s, least and most while its node was busy
     least: float
     most: float
-    counts: dict[str, int]
+    counts: dict[str, int]  # what grew, by the names of MARKS
+    # the longest part of a second that its switch paused it, and that it paused its switch; None
+    # without such counters
     paused: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class NodeDigest:
-    """One node over time.
-
-    Args:
-        began_s: when its first bin begins, by its own clock.
-        step_s: how long a bin is, 0.1 s times a power of two; bins begin at multiples of it.
-        samples_began_s: when its sampler began, by its own clock.
-        lasted_s: how long it sampled.
-        clock_step_s: how far its clock was set meanwhile.
-        longest_s: the longest that reading took once.
-        cpu_share: of one core, that sampling cost.
-    """
+    """One node over time."""
 
     node: str
-    began_s: float
-    step_s: float
-    samples_began_s: float
-    lasted_s: float
-    clock_step_s: float
-    longest_s: float
-    cpu_share: float
+    began_s: float  # when its first bin begins, by its own clock
+    step_s: float  # how long a bin is, 0.1 s times a power of two; bins begin at multiples of it
+    samples_began_s: float  # when its sampler began, by its own clock
+    lasted_s: float  # how long it sampled
+    clock_step_s: float  # how far its clock was set meanwhile
+    longest_s: float  # the longest that reading took once
+    cpu_share: float  # of one core, that sampling cost
     rails: tuple[RailDigest, ...]
     events: tuple[RailEvent, ...]
 

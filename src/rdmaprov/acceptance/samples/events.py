@@ -30,20 +30,13 @@ _LOST = (
 
 @dataclass(frozen=True)
 class RailEvent:
-    """Something that happened on a rail, as its own node's counters show it.
-
-    Args:
-        kind: `link`, `stopped`, `weak` or `pausing`.
-        spans: when; empty if it was too short to be seen.
-        count: how often at least.
-        share: what the kind is measured by, between 0 and 1.
-    """
+    """Something that happened on a rail, as its own node's counters show it."""
 
     rail: int
-    kind: str
-    spans: tuple[Span, ...]
-    count: int
-    share: float = 0.0
+    kind: str  # `link`, `stopped`, `weak` or `pausing`
+    spans: tuple[Span, ...]  # when; empty if it was too short to be seen
+    count: int  # how often at least
+    share: float = 0.0  # what the kind is measured by, between 0 and 1
 
     @property
     def seconds(self) -> float:

@@ -24,20 +24,14 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class FleetSamples:
-    """What samplers saw.
+    """What samplers saw."""
 
-    Args:
-        nodes: in the order of ranks.
-        missing: why there is nothing, by node.
-        lags_s: how far a node's clock is ahead of most others, by node; work that all ranks do
-            together shows it.
-        clock_s: what remains uncertain of the times of two nodes.
-    """
-
-    nodes: tuple[NodeDigest, ...]
-    missing: Mapping[str, str]
+    nodes: tuple[NodeDigest, ...]  # in the order of ranks
+    missing: Mapping[str, str]  # why there is nothing, by node
+    # how far a node's clock is ahead of most others, by node; work that all ranks do together shows
+    # it
     lags_s: Mapping[str, float] = field(default_factory=dict)
-    clock_s: float = 0.0
+    clock_s: float = 0.0  # what remains uncertain of the times of two nodes
 
     @property
     def began_s(self) -> float:

@@ -42,16 +42,11 @@ _HEAD = fields(
 
 @dataclass(frozen=True)
 class SampleTable:
-    """Counters that were read at the same times.
+    """Counters that were read at the same times."""
 
-    Args:
-        every_s: seconds from one row to the next, as intended.
-        ends_s: when each row ends, in seconds since the sampler began.
-        grown: how much a counter grew in each row, by rail and name.
-    """
-
-    every_s: float
-    ends_s: list[float]
+    every_s: float  # seconds from one row to the next, as intended
+    ends_s: list[float]  # when each row ends, in seconds since the sampler began
+    # how much a counter grew in each row, by rail and name
     grown: Mapping[tuple[int, str], array[int]]
     still: frozenset[tuple[int, str]]
 
@@ -73,25 +68,16 @@ class SampleTable:
 
 @dataclass(frozen=True)
 class NodeSamples:
-    """The samples of one node.
+    """The samples of one node."""
 
-    Args:
-        began: the node's clock at the start, in seconds since 1970.
-        lasted_s: how long it sampled.
-        clock_step_s: how far its clock was set meanwhile.
-        longest_s: the longest that reading took once; seconds mean a device that does not answer.
-        cpu_share: of one core.
-        fast: bytes, waits, marks and the link.
-        slow: what is read each second.
-    """
-
-    began: float
-    lasted_s: float
-    clock_step_s: float
+    began: float  # the node's clock at the start, in seconds since 1970
+    lasted_s: float  # how long it sampled
+    clock_step_s: float  # how far its clock was set meanwhile
+    # the longest that reading took once; seconds mean a device that does not answer
     longest_s: float
-    cpu_share: float
-    fast: SampleTable
-    slow: SampleTable
+    cpu_share: float  # of one core
+    fast: SampleTable  # bytes, waits, marks and the link
+    slow: SampleTable  # what is read each second
 
 
 def parse_samples(data: bytes, rails: int) -> NodeSamples:

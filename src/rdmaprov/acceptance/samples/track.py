@@ -32,19 +32,13 @@ class Span:
 
 @dataclass(frozen=True)
 class RailTrack:
-    """What one rail sent.
-
-    Args:
-        every_s: seconds from one row to the next, as intended.
-        moved: GB in each row.
-        sent: GB/s in each row.
-    """
+    """What one rail sent."""
 
     rail: int
-    every_s: float
+    every_s: float  # seconds from one row to the next, as intended
     ends_s: list[float]
-    moved: list[float]
-    sent: list[float]
+    moved: list[float]  # GB in each row
+    sent: list[float]  # GB/s in each row
 
     @property
     def usual(self) -> float:

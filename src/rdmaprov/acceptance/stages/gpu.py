@@ -58,15 +58,12 @@ _MOST_REPLAYS = 20
 
 @dataclass(frozen=True)
 class MeasuredGpu:
-    """What one GPU did.
-
-    Args:
-        on_gpu: whether it is a GPU; else a CPU, judged by the time that its process had one.
-    """
+    """What one GPU did."""
 
     node: str
     number: int
     event: RankEvent
+    # whether it is a GPU; else a CPU, judged by the time that its process had one
     on_gpu: bool = True
 
     @cached_property
@@ -123,20 +120,15 @@ class MeasuredGpu:
 
 @dataclass(frozen=True)
 class GpuRate:
-    """A rate by which GPUs are compared.
-
-    Args:
-        value: of a GPU; 0 where it has none.
-        least: the share of its peers' below which it is bad.
-        same_place: compare those at the same place of their nodes: links differ by place.
-    """
+    """A rate by which GPUs are compared."""
 
     kind: str
     what: str
     unit: str
     remedy: str
-    value: Callable[[MeasuredGpu], float]
-    least: float = BAD_SHARE
+    value: Callable[[MeasuredGpu], float]  # of a GPU; 0 where it has none
+    least: float = BAD_SHARE  # the share of its peers' below which it is bad
+    # compare those at the same place of their nodes: links differ by place
     same_place: bool = False
 
 

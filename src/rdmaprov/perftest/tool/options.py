@@ -18,15 +18,11 @@ _MEMORY = re.compile(r"(host|numa|gpu)(\d{0,3})")
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a node's perftest can do, by its own words.
+    """What a node's perftest can do, by its own words."""
 
-    Args:
-        options: the long options that its help lists.
-        uses_dmabuf: whether GPU memory goes by dma-buf where perftest can, as nvidia_peermem, the
-            other way, is not loaded.
-    """
-
-    options: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset()  # the long options that its help lists
+    # whether GPU memory goes by dma-buf where perftest can, as nvidia_peermem, the other way, is
+    # not loaded
     uses_dmabuf: bool = False
 
     @property
@@ -54,41 +50,26 @@ def read_abilities(help_text: str, *, uses_dmabuf: bool = False) -> Abilities:
 
 @dataclass(frozen=True)
 class RdmaPort:
-    """The port of an end.
+    """The port of an end."""
 
-    Args:
-        device: the RDMA device, such as mlx5_0.
-        gid_index: place of its GID; None on InfiniBand, which needs none.
-        mtu: bytes of the path's MTU; 0 for the port's own.
-    """
-
-    device: str
-    gid_index: int | None = None
-    mtu: int = 0
+    device: str  # the RDMA device, such as mlx5_0
+    gid_index: int | None = None  # place of its GID; None on InfiniBand, which needs none
+    mtu: int = 0  # bytes of the path's MTU; 0 for the port's own
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for all tests of a run.
+    """What holds for all tests of a run."""
 
-    Args:
-        duration_s: of a test of bandwidth.
-        dscp: of the packets, on RoCE; None leaves it.
-        service_level: on InfiniBand; None leaves it.
-        mtu: bytes of RDMA's MTU that each path must have; 0 for any.
-        qp_timeout: how long a packet stays without an answer until it is sent again, as 4.096 µs
-            times 2 to the power of this (InfiniBand Architecture 1.4, 9.7.6.1.3); 0 for perftest's.
-        messages: of a test of bandwidth, instead of its duration; 0 for that.
-        tx_depth: messages in flight; 0 for perftest's 128.
-    """
-
-    duration_s: int = 3
-    dscp: int | None = None
-    service_level: int | None = None
-    mtu: int = 0
+    duration_s: int = 3  # of a test of bandwidth
+    dscp: int | None = None  # of the packets, on RoCE; None leaves it
+    service_level: int | None = None  # on InfiniBand; None leaves it
+    mtu: int = 0  # bytes of RDMA's MTU that each path must have; 0 for any
+    # how long a packet stays without an answer until it is sent again, as 4.096 µs times 2 to the
+    # power of this (InfiniBand Architecture 1.4, 9.7.6.1.3); 0 for perftest's
     qp_timeout: int = 0
-    messages: int = 0
-    tx_depth: int = 0
+    messages: int = 0  # of a test of bandwidth, instead of its duration; 0 for that
+    tx_depth: int = 0  # messages in flight; 0 for perftest's 128
 
 
 def program(test: PathTest) -> str:

@@ -22,16 +22,11 @@ _MOST_GB_S = 1000.0  # ten times the fastest port there is (800 Gb/s): anything 
 
 @dataclass(frozen=True)
 class Figures:
-    """The result of one size.
+    """The result of one size."""
 
-    Args:
-        size: bytes of a message.
-        gb_s: mean bandwidth, GB/s; 0 in a test of latency.
-        usec: typical latency, µs, or the mean where it has none; 0 in a test of bandwidth.
-    """
-
-    size: int
-    gb_s: float = 0.0
+    size: int  # bytes of a message
+    gb_s: float = 0.0  # mean bandwidth, GB/s; 0 in a test of latency
+    # typical latency, µs, or the mean where it has none; 0 in a test of bandwidth
     usec: float = 0.0
 
 
