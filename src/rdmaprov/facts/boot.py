@@ -20,11 +20,7 @@ _LINUX = re.compile(r"(?m)^\s*linux(?:16|efi)?\s+(\S+)[ \t]*(.*)$")
 
 
 def uptime_s(host: Host) -> int:
-    """Return for how many seconds the node has run.
-
-    Raises:
-        CouldNotTell: its kernel does not say.
-    """
+    """Return for how many seconds the node has run."""
     text = read_files(host, "/proc/uptime").must("/proc/uptime")
     if not (seconds := text.partition(".")[0]).isdecimal():
         raise CouldNotTell(f"/proc/uptime shows {text!r}")
@@ -53,11 +49,7 @@ class CommandLine:
 
 
 def read(host: Host) -> CommandLine:
-    """Return the kernel's command lines. Recovery entries, which start without, are left out.
-
-    Raises:
-        CouldNotTell: no boot loader's file can be read.
-    """
+    """Return the kernel's command lines. Recovery entries, which start without, are left out."""
     return parse(read_files(host, RUNNING, *GRUB, *GRUBENV, BLS))
 
 

@@ -45,11 +45,7 @@ class Congestion:
 
 
 def read(host: Host, netdev: str, pci: str) -> Congestion | None:
-    """Return a port's congestion control, None if no driver shows it.
-
-    Raises:
-        CouldNotTell: it is there and cannot be read.
-    """
+    """Return a port's congestion control, None if no driver shows it."""
     vendors, kernels = f"{NET}/{netdev}/ecn", f"/sys/kernel/debug/mlx5/{pci}/cc_params"
     files = read_files(
         host,

@@ -38,11 +38,7 @@ class Growth:
     failures: Mapping[str, str]
 
     def of(self, device: str) -> Mapping[str, int]:
-        """Return the rises of a device; none for one without such counters.
-
-        Raises:
-            CouldNotTell: ethtool failed.
-        """
+        """Return the rises of a device; none for one without such counters."""
         if device in self.failures:
             raise CouldNotTell(f"ethtool -S {device}: {self.failures[device]}")
         return self.rises.get(device, {})
@@ -53,9 +49,6 @@ def growth(host: Host) -> Growth:
 
     What a port has counted since its firmware started includes the errors of a cable that has
     since been replaced. If all counters are zero, nothing waits for them.
-
-    Raises:
-        CouldNotTell: ethtool is not installed, the answer is cut, or a value is no number.
     """
     return parse_growth(host.run(GROWTH).stdout)
 

@@ -66,11 +66,7 @@ class Dcb:
 
 
 def read(host: Host, netdev: str) -> Dcb | None:
-    """Return a port's DCB, None for a port that has none (a virtual function, InfiniBand).
-
-    Raises:
-        CouldNotTell: `dcb` is not installed, or failed.
-    """
+    """Return a port's DCB, None for a port that has none (a virtual function, InfiniBand)."""
     name = shlex.quote(netdev)
     # Its exit status is of no use (iproute2 6.1 errs in both directions): what it prints is.
     shows = "; ".join(
@@ -81,11 +77,7 @@ def read(host: Host, netdev: str) -> Dcb | None:
 
 @remember
 def parse(stdout: str, netdev: str) -> Dcb | None:
-    """Return what `dcb -N -j OBJECT show dev NETDEV` printed for each of OBJECTS, one after other.
-
-    Raises:
-        CouldNotTell: it is cut, is no JSON, or lacks a part.
-    """
+    """Return what `dcb -N -j OBJECT show dev NETDEV` printed for each of OBJECTS in turn."""
     blocks = _blocks(whole(stdout, f"dcb show dev {netdev}"))
     if missing := [each for each in OBJECTS if each not in blocks]:
         raise CouldNotTell(f"dcb {missing[0]} show dev {netdev}: the output is truncated")

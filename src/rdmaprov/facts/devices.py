@@ -122,31 +122,19 @@ class Devices:
 
 
 def read(host: Host) -> Devices:
-    """Return the node's devices, by two commands.
-
-    Raises:
-        CouldNotTell: they cannot be listed.
-    """
+    """Return the node's devices, by two commands."""
     listing, attributes = host.run(LISTING), host.run(files_command(*ATTRIBUTES))
     return parse(listing.stdout, attributes.stdout, attributes.stderr)
 
 
 @remember
 def parse(listing: str, attributes: str, errors: str) -> Devices:
-    """Return the devices of `LISTING` and of the files that are `ATTRIBUTES`.
-
-    Raises:
-        CouldNotTell: the output is cut, or another program's.
-    """
+    """Return the devices of `LISTING` and of the files that are `ATTRIBUTES`."""
     return Devices(parse_listing(listing), parse_files(attributes, errors, _WORDS))
 
 
 def parse_listing(stdout: str) -> Mapping[str, str]:
-    """Return each device's place in the machine, from `find -printf '%p %l'`.
-
-    Raises:
-        CouldNotTell: the output is cut, or another program's.
-    """
+    """Return each device's place in the machine, from `find -printf '%p %l'`."""
     paths = {}
     for line in whole(stdout, "listing devices").splitlines():
         path, _, target = line.partition(" ")

@@ -15,11 +15,7 @@ _LOCKS = (
 
 
 def free_bytes(host: Host, path: str) -> int:
-    """Return how much may still be written to a file system, in bytes.
-
-    Raises:
-        CouldNotTell: df failed.
-    """
+    """Return how much may still be written to a file system, in bytes."""
     command = f"df -P -k {shlex.quote(path)}"
     text = output(host, command)
     lines = text.strip().splitlines()
@@ -30,11 +26,7 @@ def free_bytes(host: Host, path: str) -> int:
 
 
 def dpkg_lock_holder(host: Host) -> str:
-    """Return process id and name of who holds dpkg's lock; empty if nobody does.
-
-    Raises:
-        CouldNotTell: the output is truncated.
-    """
+    """Return process id and name of who holds dpkg's lock; empty if nobody does."""
     return parse_holder(whole(host.run(_LOCKS).stdout, "locks"))
 
 

@@ -153,21 +153,13 @@ class Driver:
 
 
 def read(host: Host) -> Driver:
-    """Return the driver and its GPUs.
-
-    Raises:
-        CouldNotTell: nvidia-smi is not there, fails, or prints something else.
-    """
+    """Return the driver and its GPUs."""
     return parse(_output(host, "nvidia-smi", "-q"))
 
 
 @remember
 def parse(text: str) -> Driver:
-    """Return what `nvidia-smi -q` printed: lines NAME : VALUE, indented below their section.
-
-    Raises:
-        CouldNotTell: it names no driver or no GPU.
-    """
+    """Return what `nvidia-smi -q` printed: lines NAME : VALUE, indented below their section."""
     version = ""
     gpus: list[tuple[str, dict[str, str]]] = []
     sections: list[str] = []
@@ -196,11 +188,7 @@ def nvlinks(host: Host) -> list[tuple[str, tuple[float, ...]]]:
 
 
 def parse_nvlinks(text: str) -> list[tuple[str, tuple[float, ...]]]:
-    """Return each GPU's model, and the rates in GB/s of its NVLinks that are up.
-
-    Raises:
-        CouldNotTell: a line says something else.
-    """
+    """Return each GPU's model, and the rates in GB/s of its NVLinks that are up."""
     found: list[tuple[str, tuple[float, ...]]] = []
     for line in text.splitlines():
         if head := re.fullmatch(r"GPU \d+: (.+?)(?: \(UUID: [^()]*\))?", line.strip()):
@@ -249,11 +237,7 @@ def libraries(host: Host) -> dict[str, tuple[str, int]]:
 
 
 def fabric_manager_version(host: Host) -> str:
-    """Return the version of the fabric manager that is installed.
-
-    Raises:
-        CouldNotTell: it is not installed, or does not say.
-    """
+    """Return the version of the fabric manager that is installed."""
     text = _output(host, "nv-fabricmanager", "--version").strip()
     found = re.fullmatch(r"Fabric Manager version is\s*:\s*(\S+)", text)
     if found is None or not _VERSION.fullmatch(found[1]):
@@ -275,11 +259,7 @@ def loads_umad(host: Host) -> bool:
 
 
 def imex_state(host: Host) -> tuple[str, list[str]]:
-    """Return the state of the node's own IMEX daemon, and the nodes that are not READY with theirs.
-
-    Raises:
-        CouldNotTell: it does not say, or something else.
-    """
+    """Return the state of the node's IMEX daemon, and the nodes that are not READY with theirs."""
     own = _output(host, "nvidia-imex-ctl", "-q").strip()
     text = _output(host, "nvidia-imex-ctl", "-N")
     states, domain = re.findall(r"(?m)^Node #\d+ *- (\S+) *- (\S+)", text), _UP.search(text)
@@ -290,11 +270,7 @@ def imex_state(host: Host) -> tuple[str, list[str]]:
 
 
 def imex_nodes(host: Host) -> tuple[str, ...]:
-    """Return the addresses of the nodes that IMEX connects; none if nothing lists them.
-
-    Raises:
-        CouldNotTell: the list is there and cannot be read.
-    """
+    """Return the addresses of the nodes that IMEX connects; none if nothing lists them."""
     text = read_files(host, NODES).get(NODES) or ""
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return tuple(line for line in lines if line)

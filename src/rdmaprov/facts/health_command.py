@@ -19,11 +19,7 @@ _VERDICTS = list_of(fields(_VERDICT), most=1000, least=1)
 
 
 def ask(host: Host, words: Sequence[str], limit_s: int, **options: bool) -> list[dict[str, str]]:
-    """Return what a command found; no shell reads its words, and after `limit_s` it is ended.
-
-    Raises:
-        CouldNotTell: it is not there, takes longer, or prints anything else.
-    """
+    """Return what a command found; no shell reads its words, and after `limit_s` it is ended."""
     command = f"timeout -k 5 {limit_s} {shlex.join(words)}"
     done = run_program(host, command, time_limit_s=limit_s + _MARGIN_S, **options)
     if done.rc in (124, 137):  # of timeout

@@ -31,9 +31,6 @@ def read(host: Host, modules: Sequence[str]) -> Mapping[str, Image]:
 
     It is unpacked into memory, where nothing of it is left; only where it carries one of the
     modules, for that takes seconds.
-
-    Raises:
-        CouldNotTell: one cannot be read, or there is no program for it.
     """
     body = whole(host.run(command(modules)).stdout, "reading the initramfs")
     return parse(body)
@@ -60,11 +57,7 @@ def command(modules: Sequence[str]) -> str:
 
 @remember
 def parse(body: str) -> Mapping[str, Image]:
-    """Return the images in what `command` printed.
-
-    Raises:
-        CouldNotTell: a line is of neither kind.
-    """
+    """Return the images in what `command` printed."""
     parts = re.split(r"(?m)^== (\S+)\n", body)
     return {path: _image(text, path) for path, text in zip(parts[1::2], parts[2::2], strict=True)}
 

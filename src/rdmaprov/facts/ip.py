@@ -43,11 +43,7 @@ class Route:
 
 
 def addresses(host: Host) -> Mapping[str, tuple[str, ...]]:
-    """Return each network device's addresses of global scope, with prefix length.
-
-    Raises:
-        CouldNotTell: `ip` failed, or printed something else.
-    """
+    """Return each network device's addresses of global scope, with prefix length."""
     return parse_addresses(output(host, ADDRESSES))
 
 

@@ -71,11 +71,7 @@ def read(host: Host) -> Configuration:
 
 
 def parse(files: Files) -> Configuration:
-    """Return the configuration in these files.
-
-    Raises:
-        CouldNotTell: one of them cannot be read.
-    """
+    """Return the configuration in these files."""
     chosen = files.by_name(DIRECTORIES)
     lines = [
         line
@@ -93,11 +89,7 @@ def parse_text(text: str, path: str) -> Iterator[ConfLine]:
 
 
 def words(text: str, where: str) -> tuple[str, ...]:
-    """Return a line's words; double quotes hold one together.
-
-    Raises:
-        CouldNotTell: a quote is not closed.
-    """
+    """Return a line's words; double quotes hold one together."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters, lexer.quotes = True, "", '"'
     lexer.escape = ""

@@ -33,11 +33,7 @@ Neighbors = dict[str, list[LldpNeighbor | OddUnit]]
 
 @remember
 def parse_lldpd(stdout: str, command: str) -> Neighbors:
-    """Return the neighbours by port that `lldpctl -f json0` printed.
-
-    Raises:
-        CouldNotTell: it is not such JSON.
-    """
+    """Return the neighbours by port that `lldpctl -f json0` printed."""
     try:
         document = parse_answer(stdout, lambda _: None)
         found: Neighbors = {}

@@ -63,11 +63,7 @@ def running_digest(host: Host, name: str) -> str | None:
 
 
 def state(host: Host, device: str) -> ManagerState | None:
-    """Return what the manager of a device's port answers; None if none does.
-
-    Raises:
-        CouldNotTell: the tool did not ask.
-    """
+    """Return what the manager of a device's port answers; None if none does."""
     lid = f"$(cat /sys/class/infiniband/{device}/ports/1/lid)"
     result = host.run(f"sminfo -C {device} -P 1 {lid} 2>&1; echo {END}")
     said = whole(result.stdout, "sminfo")

@@ -13,11 +13,7 @@ _SHARE, _BYTES = 0.04, 256 << 20
 
 
 def total_bytes(host: Host) -> int:
-    """Return the memory that the kernel has, in bytes.
-
-    Raises:
-        CouldNotTell: /proc/meminfo does not say.
-    """
+    """Return the memory that the kernel has, in bytes."""
     found = re.search(r"(?m)^MemTotal:\s+(\d+) kB$", read_files(host, _PATH).must(_PATH))
     if found is None:
         raise CouldNotTell(f"{_PATH} shows no MemTotal")

@@ -50,11 +50,7 @@ class Assignment:
 
 
 def read(host: Host) -> tuple[Assignment, ...]:
-    """Return what logins, users' files and daemons set.
-
-    Raises:
-        CouldNotTell: a file cannot be read, or systemd does not answer.
-    """
+    """Return what logins, users' files and daemons set."""
     logins = read_files(host, *LOGINS)
     done = host.run(_DOT_FILES)
     dots = parse_files(done.stdout, done.stderr)
@@ -131,11 +127,7 @@ class NcclConf:
 
 
 def read_conf(host: Host) -> NcclConf | None:
-    """Return what the file gives a process, None if there is no file.
-
-    Raises:
-        CouldNotTell: it cannot be read.
-    """
+    """Return what the file gives a process, None if there is no file."""
     text = read_files(host, PATH).get(PATH)
     return None if text is None else parse(text)
 

@@ -76,9 +76,6 @@ def read(host: Host, *, listens: bool) -> Neighborhood:
 
     Args:
         listens: whether to listen on the wire where no daemon tells, or one that drops DCBX.
-
-    Raises:
-        CouldNotTell: a daemon does not answer, or a program's output is cut.
     """
     found = _ask_lldpd(host) or _ask_lldpad(host)
     if found is not None and not found.gaps:
@@ -150,11 +147,7 @@ def _of_frames(host: Host) -> Neighborhood:
 
 @remember
 def parse_frames(stdout: str) -> Neighborhood:
-    """Return the neighbours in what node/lldp_frames.py printed.
-
-    Raises:
-        CouldNotTell: a line is not its own.
-    """
+    """Return the neighbours in what node/lldp_frames.py printed."""
     found: Neighbors = {}
     errors = {}
     for line in stdout.splitlines():

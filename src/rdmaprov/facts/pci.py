@@ -88,11 +88,7 @@ class Functions:
 
 
 def config_spaces(host: Host, addresses: Sequence[str]) -> Mapping[str, bytes]:
-    """Return the configuration space of functions; beyond 64 bytes only for root.
-
-    Raises:
-        CouldNotTell: it cannot be read.
-    """
+    """Return the configuration space of functions; beyond 64 bytes only for root."""
     command = "".join(
         f"echo '== {each}'; LC_ALL=C od -An -v -tx1 {PCI}/{each}/config 2>&1; "
         for each in addresses
@@ -103,11 +99,7 @@ def config_spaces(host: Host, addresses: Sequence[str]) -> Mapping[str, bytes]:
 
 @remember
 def parse_config_spaces(body: str) -> Mapping[str, bytes]:
-    """Return what `od -An -v -tx1` printed for each function after its line `== ADDRESS`.
-
-    Raises:
-        CouldNotTell: it is no hexadecimal dump.
-    """
+    """Return what `od -An -v -tx1` printed for each function after its line `== ADDRESS`."""
     parts = re.split(r"(?m)^== (\S+)\n", body)
     found = {}
     for address, text in zip(parts[1::2], parts[2::2], strict=True):

@@ -15,11 +15,7 @@ _IRQ = "/proc/irq/*/smp_affinity_list"
 
 
 def processors(text: str, where: str) -> frozenset[int]:
-    """Return the numbers of a list of the kernel's, such as 0-3,8; none for an empty one.
-
-    Raises:
-        CouldNotTell: it is no such list.
-    """
+    """Return the numbers of a list of the kernel's, such as 0-3,8; none for an empty one."""
     found: set[int] = set()
     for part in text.strip().split(",") if text.strip() else []:
         ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part)

@@ -74,20 +74,12 @@ def reach_command(ends: Sequence[tuple[int, RailEnd, str]]) -> str:
 
 
 def parse_reach(stdout: str) -> set[int]:
-    """Return the rails on which nothing answers.
-
-    Raises:
-        CouldNotTell: the output is truncated.
-    """
+    """Return the rails on which nothing answers."""
     return {int(number) for number in re.findall(r"(?m)^silent (\d+)$", whole(stdout, "ping"))}
 
 
 def parse_pings(stdout: str) -> dict[int, tuple[Ping, str]]:
-    """Return by rail what its ping found, and the far end's MAC address; empty if it has none.
-
-    Raises:
-        CouldNotTell: the output is truncated, or ping did not run.
-    """
+    """Return by rail what its ping found, and the far end's MAC address; empty if it has none."""
     parts = re.split(r"(?m)^== (\d+)\n", whole(stdout, "ping"))
     return {int(n): _ping(text) for n, text in zip(parts[1::2], parts[2::2], strict=True)}
 

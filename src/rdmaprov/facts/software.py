@@ -113,9 +113,6 @@ def modules(host: Host, *, on_disk: bool = False) -> Mapping[str, Module]:
 
     Args:
         on_disk: whether what is on disk matters, too, for which modinfo must be there.
-
-    Raises:
-        CouldNotTell: the output is truncated, or modinfo is not installed.
     """
     return parse_modules(_of_modinfo(host, _MODULES, "modules", on_disk=on_disk))
 
@@ -152,11 +149,7 @@ def drivers_on_disk(host: Host) -> dict[str, str]:
 
 
 def packages(host: Host) -> Mapping[str, Package]:
-    """Return the RDMA stack's packages, the kernel's and the GPU driver's, by name.
-
-    Raises:
-        CouldNotTell: the package manager cannot tell.
-    """
+    """Return the RDMA stack's packages, the kernel's and the GPU driver's, by name."""
     return parse_packages(whole(host.run(_PACKAGES).stdout, "packages"))
 
 
@@ -184,11 +177,7 @@ class Ofed:
 
 
 def ofed(host: Host) -> Ofed | None:
-    """Return the vendor's OFED, None for a node with the kernel's own drivers.
-
-    Raises:
-        CouldNotTell: ofed_info is there and says nothing known.
-    """
+    """Return the vendor's OFED, None for a node with the kernel's own drivers."""
     try:
         return parse_ofed(output(host, "ofed_info -s"))
     except NotInstalled:
@@ -210,11 +199,7 @@ def parse_ofed(text: str) -> Ofed:
 
 
 def python_packages(host: Host, python: str, names: tuple[str, ...]) -> Mapping[str, str | None]:
-    """Return the versions that a Python's packages say of themselves; None for one it lacks.
-
-    Raises:
-        CouldNotTell: the Python does not run.
-    """
+    """Return the versions that a Python's packages say of themselves; None for one it lacks."""
     command = " ".join(map(shlex.quote, (python, "-I", "-c", _VERSIONS, *names)))
     done = run_program(host, command)
     if done.rc != 0:

@@ -32,11 +32,7 @@ class SubnetPort:
 
 
 def read(host: Host, rdma: str) -> SubnetPort:
-    """Return what port 1 of a device has.
-
-    Raises:
-        CouldNotTell: a value is missing, or is none.
-    """
+    """Return what port 1 of a device has."""
     return parse(read_files(host, *PATHS, quiet=True), rdma)
 
 

@@ -29,9 +29,6 @@ def at_boot(files: Files) -> dict[str, tuple[str, str]]:
 
     Files go by name, wherever they are; one hides those of its name in later directories; the
     last line counts; one with a pattern never beats one that names the setting.
-
-    Raises:
-        CouldNotTell: one of them cannot be read.
     """
     chosen = files.by_name(DIRECTORIES)
     found: dict[str, tuple[str, str]] = {}

@@ -18,9 +18,6 @@ def pfc_timeout_ms(host: Host, netdev: str) -> int | None:
 
     65535 is the driver's own choice, on mlx5 100 ms: Linux include/uapi/linux/ethtool.h,
     drivers/net/ethernet/mellanox/mlx5/core/en_ethtool.c.
-
-    Raises:
-        CouldNotTell: ethtool is not installed, or its answer is another.
     """
     command = pfc_timeout_command(netdev)
     return parse_pfc_timeout(run_program(host, command), command)

@@ -57,11 +57,7 @@ class Profile:
 
 
 def read(host: Host) -> Profile | None:
-    """Return the active profile; None where TuneD does not run or has none.
-
-    Raises:
-        CouldNotTell: a file of the profile is not there or cannot be read.
-    """
+    """Return the active profile; None where TuneD does not run or has none."""
     if units.show(host, UNIT)[UNIT].get("ActiveState") != "active":
         return None
     files = read_files(host, ACTIVE, MAIN)

@@ -20,11 +20,7 @@ PROPERTIES = (
 
 
 def show(host: Host, *names: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the properties of units, by each name that was asked for.
-
-    Raises:
-        CouldNotTell: systemd does not answer, or not for each unit.
-    """
+    """Return the properties of units, by each name that was asked for."""
     words = " ".join(shlex.quote(name) for name in names)
     return parse(
         output(host, f"systemctl show --no-pager --property={PROPERTIES} -- {words}"), names
@@ -35,9 +31,6 @@ def state_after_reboot(host: Host, name: str) -> str:
     """Return "enabled" for a unit that a boot starts, else what it is.
 
     A boot goes by the links on the disk; systemd remembers what they were when it last read them.
-
-    Raises:
-        CouldNotTell: systemd does not answer, or the links cannot be read.
     """
     known = show(host, name)[name].get("UnitFileState") or "absent"
     if known not in ("enabled", "disabled"):
