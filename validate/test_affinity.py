@@ -17,14 +17,11 @@ def test_gpu_is_on_the_rails_numa_node(host: Host, node: Node, rail: Rail) -> No
     gpus = _gpus(node, rail, functions)
     for port in lower_ports.read(host, rail):
         for index, gpu in gpus.items():
-            Setting(
-                node,
-                port.pci,
-                f"NUMA node of GPU {index} ({gpu})",
-                "fabric_rails[].gpus",
-                where=f"{devices.PCI}/{gpu}/numa_node",
-                look="nvidia-smi topo -m",
-            ).require(functions.numa_node(gpu), functions.numa_node(port.pci))
+            name, where = f"NUMA node of GPU {index} ({gpu})", f"{devices.PCI}/{gpu}/numa_node"
+            setting = Setting(
+                node, port.pci, name, "fabric_rails[].gpus", where, look="nvidia-smi topo -m"
+            )
+            setting.require(functions.numa_node(gpu), functions.numa_node(port.pci))
 
 
 def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) -> None:
@@ -37,14 +34,11 @@ def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) 
         best = max(near.values())
         nearest = [number for number, length in near.items() if length == best]
         if rail.index not in nearest:
-            Setting(
-                node,
-                f"GPU {index} ({gpu})",
-                "rail",
-                "fabric_rails[].gpus",
-                where=f"{devices.PCI} (nvidia-smi topo -m)",
-                look="nvidia-smi topo -m",
-            ).reject(rail.index, f"{nearest[0]}, below the same PCIe switch")
+            where, look = f"{devices.PCI} (nvidia-smi topo -m)", "nvidia-smi topo -m"
+            setting = Setting(
+                node, f"GPU {index} ({gpu})", "rail", "fabric_rails[].gpus", where, look=look
+            )
+            setting.reject(rail.index, f"{nearest[0]}, below the same PCIe switch")
 
 
 def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
@@ -54,14 +48,11 @@ def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
     there = functions.gpus()
     for index in rail.gpus:
         if index >= len(there):
-            Setting(
-                node,
-                f"GPU {index}",
-                "PCI device",
-                "fabric_rails[].gpus",
-                where=devices.PCI,
-                look="lspci -nn",
-            ).reject(None, "present")
+            name = "PCI device"
+            setting = Setting(
+                node, f"GPU {index}", name, "fabric_rails[].gpus", devices.PCI, look="lspci -nn"
+            )
+            setting.reject(None, "present")
     return {index: there[index] for index in rail.gpus}
 
 

@@ -34,42 +34,29 @@ def test_rail_has_network_device(host: Host, node: Node, rail: Rail) -> None:
         if node.uses_netdevs:
             port.require_netdev()
     except rails.NoDevice as error:
-        Setting(
-            node,
-            f"rail {rail.index}",
-            "network device",
-            "fabric_rails",
-            where=devices.NET,
-            look="ip link; lspci -nnk",
-        ).reject("absent: " + error.why, rail.name)
+        name, look = "network device", "ip link; lspci -nnk"
+        setting = Setting(node, f"rail {rail.index}", name, "fabric_rails", devices.NET, look=look)
+        setting.reject("absent: " + error.why, rail.name)
 
 
 def test_rail_has_rdma_device(host: Host, node: Node, rail: Rail) -> None:
     """The rail has an RDMA device."""
     port = rails.port(host, rail)
     if not port.rdma:
-        Setting(
-            node,
-            port.netdev,
-            "RDMA device",
-            "fabric_rails",
-            where=devices.INFINIBAND,
-            look="rdma link",
-        ).reject(None, "one")
+        where = devices.INFINIBAND
+        setting = Setting(node, port.netdev, "RDMA device", "fabric_rails", where, look="rdma link")
+        setting.reject(None, "one")
 
 
 def test_rail_is_of_the_fabrics_kind(host: Host, node: Node, rail: Rail) -> None:
     """The rail's link layer is that of the fabric."""
     here = devices.read(host)
     rdma = rails.port_of(here, rail).require_rdma()
-    Setting(
-        node,
-        rdma,
-        "link layer",
-        "fabric_kind",
-        where=f"{devices.INFINIBAND}/{rdma}/ports/1/link_layer",
-        look=f"mlxconfig -d {rdma} query LINK_TYPE_P1",
-    ).require(here.port(rdma, "link_layer"), _LINK_LAYERS[node.get("fabric_kind")])
+    name, where = "link layer", f"{devices.INFINIBAND}/{rdma}/ports/1/link_layer"
+    setting = Setting(
+        node, rdma, name, "fabric_kind", where, look=f"mlxconfig -d {rdma} query LINK_TYPE_P1"
+    )
+    setting.require(here.port(rdma, "link_layer"), _LINK_LAYERS[node.get("fabric_kind")])
 
 
 def test_rail_is_up(host: Host, node: Node, rail: Rail) -> None:
@@ -125,13 +112,9 @@ def test_source_routing_rule_running(host: Host, node: Node, rail: Rail) -> None
     wanted = ip.RoutingRule(_RULE_PRIORITY + rail.index, str(address.ip), table)
     seen = ip.rules(host, address.version)
     if wanted not in seen:
-        Setting(
-            node,
-            netdev,
-            "routing rule",
-            "fabric_source_routing",
-            where=f"ip -{address.version} rule show",
-        ).reject([rule for rule in seen if rule.source == wanted.source], wanted)
+        where = f"ip -{address.version} rule show"
+        setting = Setting(node, netdev, "routing rule", "fabric_source_routing", where)
+        setting.reject([rule for rule in seen if rule.source == wanted.source], wanted)
 
 
 def test_source_routing_table_running(host: Host, node: Node, rail: Rail) -> None:
@@ -144,13 +127,9 @@ def test_source_routing_table_running(host: Host, node: Node, rail: Rail) -> Non
     if rail.gateway:
         wanted.add(ip.Route("default", rail.gateway, netdev))
     seen = set(ip.routes(host, address.version, table))
-    Setting(
-        node,
-        netdev,
-        f"routing table {table}",
-        "fabric_rails",
-        where=f"ip -{address.version} route show table {table}",
-    ).require(sorted(map(str, seen)), sorted(map(str, wanted)))
+    where = f"ip -{address.version} route show table {table}"
+    setting = Setting(node, netdev, f"routing table {table}", "fabric_rails", where)
+    setting.require(sorted(map(str, seen)), sorted(map(str, wanted)))
 
 
 def test_source_routing_after_reboot(host: Host, node: Node, rail: Rail) -> None:
@@ -159,14 +138,11 @@ def test_source_routing_after_reboot(host: Host, node: Node, rail: Rail) -> None
     netdev = rails.port(host, rail).require_netdev()
     boot = link_files.boot_settings(link_files.read(host), netdev)
     if (str(address.ip), str(table)) not in boot.rules:
-        Setting(
-            node,
-            netdev,
-            "routing rule",
-            "fabric_source_routing",
-            where=boot.where,
-            truth=AFTER_REBOOT,
-        ).reject([f"from {a} table {b}" for a, b in boot.rules], f"from {address.ip} table {table}")
+        name = "routing rule"
+        setting = Setting(node, netdev, name, "fabric_source_routing", boot.where, AFTER_REBOOT)
+        setting.reject(
+            [f"from {a} table {b}" for a, b in boot.rules], f"from {address.ip} table {table}"
+        )
 
 
 def test_arp_ignore_running(host: Host, node: Node, rail: Rail) -> None:
@@ -253,14 +229,9 @@ def test_node_has_its_numa_nodes(host: Host, node: Node) -> None:
     files = read_files(host, path, f"{_NODES}/online")
     seen = len(processors(files.value(path) or files.must(f"{_NODES}/online"), path))
     if seen < wanted:
-        Setting(
-            node,
-            "NUMA nodes",
-            "number",
-            "fabric_numa_nodes",
-            where=path,
-            look="lscpu, then check NPS and sub-NUMA clustering in the BIOS",
-        ).reject(seen, wanted)
+        look = "lscpu, then check NPS and sub-NUMA clustering in the BIOS"
+        setting = Setting(node, "NUMA nodes", "number", "fabric_numa_nodes", path, look=look)
+        setting.reject(seen, wanted)
 
 
 def test_node_has_its_memory(host: Host, node: Node) -> None:
@@ -270,14 +241,9 @@ def test_node_has_its_memory(host: Host, node: Node) -> None:
         not_applicable("the site does not set fabric_memory_bytes")
     seen = memory.total_bytes(host)
     if seen < memory.minimum_bytes(wanted):
-        Setting(
-            node,
-            "memory",
-            "size",
-            "fabric_memory_bytes",
-            where="/proc/meminfo",
-            look="dmidecode --type memory",
-        ).reject(f"{seen >> 20} MiB", f"{wanted >> 20} MiB less what the kernel keeps")
+        look = "dmidecode --type memory"
+        setting = Setting(node, "memory", "size", "fabric_memory_bytes", "/proc/meminfo", look=look)
+        setting.reject(f"{seen >> 20} MiB", f"{wanted >> 20} MiB less what the kernel keeps")
 
 
 def _address(rail: Rail) -> Interface:

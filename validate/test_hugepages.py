@@ -42,13 +42,9 @@ def test_default_size_running(host: Host, node: Node) -> None:
     if wanted is None:
         not_applicable("the site leaves the default size unchanged (hugepages_default_size: keep)")
     seen = hugepages.read(host).default_kib
-    Setting(
-        node,
-        "kernel",
-        "default hugepage size",
-        "hugepages_default_size",
-        where="/proc/meminfo, Hugepagesize, KiB",
-    ).require(seen, wanted)
+    where = "/proc/meminfo, Hugepagesize, KiB"
+    setting = Setting(node, "kernel", "default hugepage size", "hugepages_default_size", where)
+    setting.require(seen, wanted)
 
 
 def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
@@ -63,28 +59,20 @@ def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
     if not wanted:
         not_applicable("the site sets no hugepages that the unit allocates")
     for (size, numa_node), pages in wanted.items():
-        Setting(
-            node,
-            f"NUMA node {numa_node}",
-            f"hugepages of {_KIB[size]} KiB",
-            _variable(node, size),
-            where=hugepages.UNIT_PATH,
-            truth=AFTER_REBOOT,
-        ).require((here.unit or {}).get((_KIB[size], numa_node)), pages)
+        name, where = f"hugepages of {_KIB[size]} KiB", hugepages.UNIT_PATH
+        setting = Setting(
+            node, f"NUMA node {numa_node}", name, _variable(node, size), where, AFTER_REBOOT
+        )
+        setting.require((here.unit or {}).get((_KIB[size], numa_node)), pages)
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
     """The unit that allocates hugepages starts at boot."""
     if not any(_pages(node, size) and not _by_kernel(node, size) for size in _KIB):
         not_applicable("the site sets no hugepages that the unit allocates")
-    Setting(
-        node,
-        hugepages.UNIT,
-        "unit",
-        "hugepages_2m_count",
-        where=f"systemctl show {hugepages.UNIT}",
-        truth=AFTER_REBOOT,
-    ).require(units.state_after_reboot(host, hugepages.UNIT), "enabled")
+    where = f"systemctl show {hugepages.UNIT}"
+    setting = Setting(node, hugepages.UNIT, "unit", "hugepages_2m_count", where, AFTER_REBOOT)
+    setting.require(units.state_after_reboot(host, hugepages.UNIT), "enabled")
 
 
 def test_kernel_was_started_for_hugepages(host: Host, node: Node) -> None:
@@ -102,14 +90,9 @@ def test_kernel_arguments_after_reboot(host: Host, node: Node) -> None:
     names = _arguments_of_the_site(node)
     wanted = _wanted_arguments(host, node)
     for entry in boot.read(host).entries:
-        Setting(
-            node,
-            entry.kernel,
-            "command line",
-            "hugepages_1g_count",
-            where=entry.file,
-            truth=AFTER_REBOOT,
-        ).require(entry.arguments(names), wanted)
+        name = "command line"
+        setting = Setting(node, entry.kernel, name, "hugepages_1g_count", entry.file, AFTER_REBOOT)
+        setting.require(entry.arguments(names), wanted)
 
 
 def _running(host: Host, node: Node, size: str) -> None:
@@ -129,13 +112,9 @@ def _running(host: Host, node: Node, size: str) -> None:
     if not exact and _fits(seen, wanted, _by_kernel(node, size)):
         return
     for numa_node, pages in wanted.items():
-        Setting(
-            node,
-            f"NUMA node {numa_node}",
-            f"hugepages of {_KIB[size]} KiB",
-            _variable(node, size),
-            where=hugepages.path_of(_KIB[size], numa_node),
-        ).require(seen[numa_node], pages)
+        name, where = f"hugepages of {_KIB[size]} KiB", hugepages.path_of(_KIB[size], numa_node)
+        setting = Setting(node, f"NUMA node {numa_node}", name, _variable(node, size), where)
+        setting.require(seen[numa_node], pages)
 
 
 def _fits(seen: dict[int, int], wanted: dict[int, int], anywhere: bool) -> bool:
@@ -159,13 +138,9 @@ def _spread(node: Node, here: Hugepages, size: str) -> dict[int, int]:
     """Return the pages that each NUMA node must have."""
     listed: list[int] = node.get(f"hugepages_{size}_per_numa_node")
     if listed and len(listed) != len(here.numa_nodes):
-        Setting(
-            node,
-            "NUMA nodes",
-            "number",
-            _variable(node, size),
-            where=f"{hugepages.NODES}/has_normal_memory",
-        ).reject(len(here.numa_nodes), len(listed))
+        where = f"{hugepages.NODES}/has_normal_memory"
+        setting = Setting(node, "NUMA nodes", "number", _variable(node, size), where)
+        setting.reject(len(here.numa_nodes), len(listed))
     share, more = divmod(int(node.get(f"hugepages_{size}_count")), len(here.numa_nodes))
     spread = listed or [share + (place < more) for place in range(len(here.numa_nodes))]
     return dict(zip(here.numa_nodes, spread, strict=True))

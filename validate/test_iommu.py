@@ -45,14 +45,9 @@ def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
     wanted = _wanted(host, node)
     for entry in boot.read(host).entries:
         if not set(entry.arguments(_NAMES)) & set(wanted):
-            Setting(
-                node,
-                entry.kernel,
-                "command line",
-                "pcie_iommu",
-                where=entry.file,
-                truth=AFTER_REBOOT,
-            ).reject(entry.arguments(_NAMES), " or ".join(wanted))
+            name = "command line"
+            setting = Setting(node, entry.kernel, name, "pcie_iommu", entry.file, AFTER_REBOOT)
+            setting.reject(entry.arguments(_NAMES), " or ".join(wanted))
 
 
 def _wanted(host: Host, node: Node) -> tuple[str, ...]:

@@ -106,15 +106,11 @@ def _services(host: Host, node: Node) -> dict[str, dict[str, str]]:
         not_applicable(f"not installed: {', '.join(asked)}")
     for unit, each in found.items():
         if each.get("NeedDaemonReload") == "yes":
-            Setting(
-                node,
-                unit,
-                "unit's file",
-                "limits_memlock_services",
-                where=f"systemctl show {unit}",
-                truth=CONFIGURED,
-                fix="systemctl daemon-reload",
-            ).reject("changed and not read", "read")
+            where, fix = f"systemctl show {unit}", "systemctl daemon-reload"
+            setting = Setting(
+                node, unit, "unit's file", "limits_memlock_services", where, CONFIGURED, fix=fix
+            )
+            setting.reject("changed and not read", "read")
     return found
 
 

@@ -44,14 +44,10 @@ _SHAPERS = ("netem", "tbf", "htb", "hfsc", "cbq", "cake")
 def test_port_is_active(host: Host, node: Node, rail: Rail) -> None:
     """The RDMA port is ACTIVE: cable, switch port and, on InfiniBand, subnet manager are good."""
     here, port, rdma = _port(host, rail)
-    Setting(
-        node,
-        port.label,
-        "port state",
-        "fabric_rails",
-        where=f"{devices.INFINIBAND}/{rdma}/ports/1/state",
-        look=f"{_look(port)}, then check cable and switch port",
-    ).require(here.port(rdma, "state").partition(": ")[2], "ACTIVE")
+    where = f"{devices.INFINIBAND}/{rdma}/ports/1/state"
+    look = f"{_look(port)}, then check cable and switch port"
+    setting = Setting(node, port.label, "port state", "fabric_rails", where, look=look)
+    setting.require(here.port(rdma, "state").partition(": ")[2], "ACTIVE")
 
 
 def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
@@ -68,14 +64,10 @@ def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
                 where=path,
                 look=f"mlxlink -d {each.pci or rdma}, then check cable and switch port",
             ).require(_carrier(here, path), "up")
-    Setting(
-        node,
-        port.label,
-        "physical state",
-        "fabric_rails",
-        where=f"{devices.INFINIBAND}/{rdma}/ports/1/phys_state",
-        look=f"mlxlink -d {port.pci or rdma}, then check cable and switch port",
-    ).require(here.port(rdma, "phys_state").partition(": ")[2], "LinkUp")
+    where = f"{devices.INFINIBAND}/{rdma}/ports/1/phys_state"
+    look = f"mlxlink -d {port.pci or rdma}, then check cable and switch port"
+    setting = Setting(node, port.label, "physical state", "fabric_rails", where, look=look)
+    setting.require(here.port(rdma, "phys_state").partition(": ")[2], "LinkUp")
 
 
 def test_rate(host: Host, node: Node, rail: Rail) -> None:
@@ -178,14 +170,10 @@ def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
         made = ours.get(port.netdev, 0)
         if seen - made <= allowed:
             continue
-        Setting(
-            node,
-            port.netdev,
-            "changes of the carrier" + (f" without the {made} that apply made" if made else ""),
-            "fabric_rails",
-            where=path,
-            look="dmesg -T | grep -i link, then replace the cable",
-        ).reject(seen - made, most)
+        name = "changes of the carrier" + (f" without the {made} that apply made" if made else "")
+        look = "dmesg -T | grep -i link, then replace the cable"
+        setting = Setting(node, port.netdev, name, "fabric_rails", path, look=look)
+        setting.reject(seen - made, most)
 
 
 def _noted(text: str | None, boot: str | None) -> dict[str, int] | None:
@@ -207,14 +195,11 @@ def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
     disciplines = ip.disciplines(host)
     for netdev in lower_ports.with_below(here, port.netdev):
         shapers = [kind for kind in disciplines.get(netdev, ()) if kind in _SHAPERS]
-        Setting(
-            node,
-            netdev,
-            "queueing discipline that shapes",
-            "fabric_link_gbps",
-            where=f"tc qdisc show dev {netdev}",
-            fix=f"tc qdisc del dev {netdev} root",
-        ).require(shapers, [])
+        name, where = "queueing discipline that shapes", f"tc qdisc show dev {netdev}"
+        setting = Setting(
+            node, netdev, name, "fabric_link_gbps", where, fix=f"tc qdisc del dev {netdev} root"
+        )
+        setting.require(shapers, [])
 
 
 def _slot(way: Sequence[str]) -> str:

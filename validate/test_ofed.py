@@ -36,28 +36,19 @@ def test_tools_are_installed(host: Host, node: Node) -> None:
     seen = software.packages(host)
     for names in _TOOLS:
         if not set(names) & set(seen):
-            Setting(
-                node,
-                "packages",
-                names[0],
-                "ofed_source",
-                where=f"dpkg -l {names[0]} (rpm -q {names[-1]})",
-                truth=CONFIGURED,
-            ).reject(None, "installed")
+            where = f"dpkg -l {names[0]} (rpm -q {names[-1]})"
+            setting = Setting(node, "packages", names[0], "ofed_source", where, CONFIGURED)
+            setting.reject(None, "installed")
 
 
 def test_packages_are_whole(host: Host, node: Node) -> None:
     """No package of the RDMA stack, the kernel or the GPU driver is half installed."""
     halfway = sorted(name for name, each in software.packages(host).items() if not each.whole)
-    Setting(
-        node,
-        "packages",
-        "installed halfway",
-        "ofed_source",
-        where="dpkg -l",
-        truth=CONFIGURED,
-        fix="dpkg --configure -a",
-    ).require(halfway, [])
+    fix = "dpkg --configure -a"
+    setting = Setting(
+        node, "packages", "installed halfway", "ofed_source", "dpkg -l", CONFIGURED, fix=fix
+    )
+    setting.require(halfway, [])
 
 
 def test_drivers_are_of_the_sites_source(host: Host, node: Node) -> None:
@@ -107,14 +98,9 @@ def test_driver_after_reboot(host: Host, node: Node) -> None:
     vendors = _is_vendors(host, node)
     for kernel, path in software.drivers_on_disk(host).items():
         seen = "a vendor's" if re.search(r"/(updates|extra|weak-updates)/", path) else "its own"
-        Setting(
-            node,
-            f"kernel {kernel}",
-            "mlx5_core",
-            "ofed_source",
-            where=f"modinfo -k {kernel} mlx5_core",
-            truth=AFTER_REBOOT,
-        ).require(seen if path else None, "a vendor's" if vendors else "its own")
+        where = f"modinfo -k {kernel} mlx5_core"
+        setting = Setting(node, f"kernel {kernel}", "mlx5_core", "ofed_source", where, AFTER_REBOOT)
+        setting.require(seen if path else None, "a vendor's" if vendors else "its own")
 
 
 def test_packages_are_held_together(host: Host, node: Node) -> None:
@@ -136,28 +122,18 @@ def test_no_installation_is_under_way(host: Host, node: Node) -> None:
     """No process holds dpkg's lock: a running installation changes what is checked."""
     holder = disk.dpkg_lock_holder(host)
     if holder:
-        Setting(
-            node,
-            "dpkg",
-            "lock",
-            "ofed_source",
-            where="/var/lib/dpkg/lock-frontend, /proc/locks",
-            look=f"ps -fp {holder.split()[0]}",
-        ).reject(f"held by process {holder}", "free")
+        where, look = "/var/lib/dpkg/lock-frontend, /proc/locks", f"ps -fp {holder.split()[0]}"
+        setting = Setting(node, "dpkg", "lock", "ofed_source", where, look=look)
+        setting.reject(f"held by process {holder}", "free")
 
 
 def test_disk_has_room(host: Host, node: Node) -> None:
     """The root file system has free space."""
     free = disk.free_bytes(host, "/")
     if free < _LEAST_FREE_BYTES:
-        Setting(
-            node,
-            "/",
-            "free space",
-            "ofed_source",
-            where="df /",
-            look="du -xh --max-depth=2 / | sort -h | tail",
-        ).reject(f"{free >> 20} MiB", f"at least {_LEAST_FREE_BYTES >> 20} MiB")
+        look = "du -xh --max-depth=2 / | sort -h | tail"
+        setting = Setting(node, "/", "free space", "ofed_source", "df /", look=look)
+        setting.reject(f"{free >> 20} MiB", f"at least {_LEAST_FREE_BYTES >> 20} MiB")
 
 
 def _flavours(host: Host) -> list[str]:

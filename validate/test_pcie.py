@@ -36,13 +36,9 @@ def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
         seen = pci.max_read_request(pci.config_spaces(host, [address])[address], address)
         if seen is None:
             not_applicable(f"{address} is not PCI Express")
-        Setting(
-            node,
-            address,
-            "MaxReadReq bytes",
-            "pcie_max_read_request_bytes",
-            where=f"lspci -s {address} -vv",
-        ).require(seen, int(node.get("pcie_max_read_request_bytes")))
+        where = f"lspci -s {address} -vv"
+        setting = Setting(node, address, "MaxReadReq bytes", "pcie_max_read_request_bytes", where)
+        setting.require(seen, int(node.get("pcie_max_read_request_bytes")))
 
 
 def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) -> None:
@@ -71,15 +67,11 @@ def test_numa_balancing_after_reboot(host: Host, node: Node) -> None:
     wanted = _wanted_balancing(node)
     found = sysctl.at_boot(read_files(host, *sysctl.PATHS)).get(_BALANCING)
     if found is not None:
-        Setting(
-            node,
-            "kernel",
-            "NUMA balancing",
-            "pcie_numa_balancing",
-            where=found[1],
-            truth=AFTER_REBOOT,
-            fix=f"remove the line from {found[1]}",
-        ).require(found[0] != "0", wanted)
+        fix = f"remove the line from {found[1]}"
+        setting = Setting(
+            node, "kernel", "NUMA balancing", "pcie_numa_balancing", found[1], AFTER_REBOOT, fix=fix
+        )
+        setting.require(found[0] != "0", wanted)
 
 
 def _wanted_balancing(node: Node) -> bool:
@@ -111,13 +103,11 @@ def _require_near(host: Host, node: Node, address: str) -> None:
         not_applicable(f"NUMA node {numa_node} has no processors")
     for number, on in seen.affinities.items():
         if not on <= near:
-            Setting(
-                node,
-                address,
-                f"processors of interrupt {number}",
-                "pcie_irq_affinity",
-                where=f"/proc/irq/{number}/smp_affinity_list",
-            ).reject(sorted(on), f"those of NUMA node {numa_node}")
+            name = f"processors of interrupt {number}"
+            setting = Setting(
+                node, address, name, "pcie_irq_affinity", f"/proc/irq/{number}/smp_affinity_list"
+            )
+            setting.reject(sorted(on), f"those of NUMA node {numa_node}")
 
 
 def test_cpu_governor(host: Host, node: Node) -> None:
@@ -139,14 +129,9 @@ def test_cpu_governor(host: Host, node: Node) -> None:
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
     """The unit that restores the PCIe settings starts at boot."""
-    Setting(
-        node,
-        _UNIT,
-        "unit",
-        "pcie_max_read_request_bytes",
-        where=f"systemctl show {_UNIT}",
-        truth=AFTER_REBOOT,
-    ).require(units.state_after_reboot(host, _UNIT), "enabled")
+    where = f"systemctl show {_UNIT}"
+    setting = Setting(node, _UNIT, "unit", "pcie_max_read_request_bytes", where, AFTER_REBOOT)
+    setting.require(units.state_after_reboot(host, _UNIT), "enabled")
 
 
 def test_settings_after_reboot(host: Host, node: Node) -> None:

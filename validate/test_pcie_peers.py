@@ -39,14 +39,9 @@ def test_iommu_does_not_translate_where_acs_is_off(host: Host, node: Node) -> No
         path = f"{devices.PCI}/{address}/iommu_group/type"
         mode = files.value(path) or ""
         if mode.startswith("DMA"):
-            Setting(
-                node,
-                address,
-                "IOMMU mode",
-                "pcie_iommu",
-                where=path,
-                look="cat /proc/cmdline; set pcie_iommu: passthrough or pcie_acs_redirect: keep",
-            ).reject(mode, "identity, as ACS redirect is off")
+            look = "cat /proc/cmdline; set pcie_iommu: passthrough or pcie_acs_redirect: keep"
+            setting = Setting(node, address, "IOMMU mode", "pcie_iommu", path, look=look)
+            setting.reject(mode, "identity, as ACS redirect is off")
 
 
 def _needs_acs_off(node: Node) -> None:

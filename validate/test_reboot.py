@@ -22,15 +22,11 @@ def test_drivers_on_disk_run(host: Host, node: Node) -> None:
     """Each loaded module of the RDMA stack is the one on disk."""
     for name, module in software.modules(host, on_disk=True).items():
         if module.source and module.disk_source and module.source != module.disk_source:
-            Setting(
-                node,
-                name,
-                "driver on disk",
-                "ofed_version",
-                where=f"modinfo {name}; /sys/module/{name}/srcversion",
-                truth=AFTER_REBOOT,
-                fix=reboot(node),
-            ).reject(
+            where = f"modinfo {name}; /sys/module/{name}/srcversion"
+            setting = Setting(
+                node, name, "driver on disk", "ofed_version", where, AFTER_REBOOT, fix=reboot(node)
+            )
+            setting.reject(
                 _said(module.disk_version, module.disk_source),
                 f"the one that runs, {_said(module.version, module.source)}",
             )
@@ -50,14 +46,9 @@ def test_kernel_runs_with_what_a_boot_gives(host: Host, node: Node) -> None:
     """The running kernel has the arguments that the next boot gives it."""
     lines = boot.read(host)
     for entry in lines.entries:
-        Setting(
-            node,
-            "kernel",
-            "command line",
-            "reboot_policy",
-            where=f"{lines.running.file}, {entry.file}",
-            fix=reboot(node),
-        ).require(lines.running.arguments(_OWNED), entry.arguments(_OWNED))
+        where = f"{lines.running.file}, {entry.file}"
+        setting = Setting(node, "kernel", "command line", "reboot_policy", where, fix=reboot(node))
+        setting.require(lines.running.arguments(_OWNED), entry.arguments(_OWNED))
 
 
 def test_units_of_rdmaprov_have_not_failed(host: Host, node: Node) -> None:
@@ -65,14 +56,9 @@ def test_units_of_rdmaprov_have_not_failed(host: Host, node: Node) -> None:
     body = whole(host.run(_FAILED).stdout, "systemctl list-units")
     failed = [line.split()[0].lstrip("●*") or line for line in body.splitlines() if line.strip()]
     if failed:
-        Setting(
-            node,
-            failed[0],
-            "unit",
-            "reboot_policy",
-            where="systemctl list-units --failed 'rdmaprov-*'",
-            look=f"journalctl -u {failed[0]}",
-        ).reject("failed", "no failure")
+        where, look = "systemctl list-units --failed 'rdmaprov-*'", f"journalctl -u {failed[0]}"
+        setting = Setting(node, failed[0], "unit", "reboot_policy", where, look=look)
+        setting.reject("failed", "no failure")
 
 
 def _said(version: str, source: str) -> str:

@@ -57,25 +57,19 @@ def test_other_dscps_ride_their_priority(host: Host, node: Node, rail: Rail) -> 
         if wrong:
             dscp, (has, wanted) = next(iter(wrong.items()))
             more = f" and {len(wrong) - 1} more DSCPs" if len(wrong) > 1 else ""
-            Setting(
-                node,
-                netdev,
-                f"priority of DSCP {dscp}{more}",
-                "roce_qos_dscp_priorities",
-                where=f"dcb -N app show dev {netdev} dscp-prio",
-            ).reject(has, wanted)
+            where = f"dcb -N app show dev {netdev} dscp-prio"
+            setting = Setting(
+                node, netdev, f"priority of DSCP {dscp}{more}", "roce_qos_dscp_priorities", where
+            )
+            setting.reject(has, wanted)
 
 
 def test_pfc_only_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
     """PFC is on for the lossless priority and no other."""
     for netdev, seen in _dcb(host, node, rail):
-        Setting(
-            node,
-            netdev,
-            "PFC is on for priority",
-            "roce_qos_pfc_priorities",
-            where=f"dcb pfc show dev {netdev}",
-        ).require(sorted(seen.pfc), sorted(node.get("roce_qos_pfc_priorities")))
+        where = f"dcb pfc show dev {netdev}"
+        setting = Setting(node, netdev, "PFC is on for priority", "roce_qos_pfc_priorities", where)
+        setting.require(sorted(seen.pfc), sorted(node.get("roce_qos_pfc_priorities")))
 
 
 def test_global_pause(host: Host, node: Node, rail: Rail) -> None:
@@ -83,13 +77,9 @@ def test_global_pause(host: Host, node: Node, rail: Rail) -> None:
     for netdev, _ in _dcb(host, node, rail):
         wanted = node.get("roce_qos_global_pause")
         for name, seen in zip(("RX", "TX"), counters.pause(host, netdev), strict=True):
-            Setting(
-                node,
-                netdev,
-                f"global pause {name}",
-                "roce_qos_global_pause",
-                where=f"ethtool -a {netdev}",
-            ).require(seen, wanted)
+            where = f"ethtool -a {netdev}"
+            setting = Setting(node, netdev, f"global pause {name}", "roce_qos_global_pause", where)
+            setting.require(seen, wanted)
 
 
 def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
@@ -100,13 +90,9 @@ def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
                 "the site leaves the buffers to the firmware (roce_qos_buffer_bytes, "
                 "roce_qos_priority_buffer), which takes no notice of the cable length"
             )
-        Setting(
-            node,
-            netdev,
-            "cable length",
-            "roce_qos_cable_length_m",
-            where=f"dcb pfc show dev {netdev} (delay)",
-        ).require(seen.cable_length_m, node.get("roce_qos_cable_length_m"))
+        where = f"dcb pfc show dev {netdev} (delay)"
+        setting = Setting(node, netdev, "cable length", "roce_qos_cable_length_m", where)
+        setting.require(seen.cable_length_m, node.get("roce_qos_cable_length_m"))
 
 
 def test_priorities_have_their_traffic_class(host: Host, node: Node, rail: Rail) -> None:
@@ -114,13 +100,11 @@ def test_priorities_have_their_traffic_class(host: Host, node: Node, rail: Rail)
     for netdev, seen in _dcb(host, node, rail):
         classes = numbers(node.get("roce_qos_priority_tc"))
         wanted = tuple(classes.get(priority, 0) for priority in range(8))
-        Setting(
-            node,
-            netdev,
-            "traffic classes of priorities 0 to 7 are",
-            "roce_qos_priority_tc",
-            where=f"dcb ets show dev {netdev} prio-tc",
-        ).require(seen.classes, wanted)
+        name = "traffic classes of priorities 0 to 7 are"
+        setting = Setting(
+            node, netdev, name, "roce_qos_priority_tc", f"dcb ets show dev {netdev} prio-tc"
+        )
+        setting.require(seen.classes, wanted)
 
 
 def test_traffic_classes_are_served(host: Host, node: Node, rail: Rail) -> None:
@@ -128,13 +112,9 @@ def test_traffic_classes_are_served(host: Host, node: Node, rail: Rail) -> None:
     for netdev, seen in _dcb(host, node, rail):
         strict = node.get("roce_qos_tc_strict")
         wanted = tuple("strict" if tc in strict else "ets" for tc in range(8))
-        Setting(
-            node,
-            netdev,
-            "service of traffic classes 0 to 7",
-            "roce_qos_tc_strict",
-            where=f"dcb ets show dev {netdev} tc-tsa",
-        ).require(seen.tsa, wanted)
+        name, where = "service of traffic classes 0 to 7", f"dcb ets show dev {netdev} tc-tsa"
+        setting = Setting(node, netdev, name, "roce_qos_tc_strict", where)
+        setting.require(seen.tsa, wanted)
 
 
 def test_traffic_classes_have_their_share(host: Host, node: Node, rail: Rail) -> None:
@@ -143,13 +123,11 @@ def test_traffic_classes_have_their_share(host: Host, node: Node, rail: Rail) ->
         shares = numbers(node.get("roce_qos_tc_percent"))
         strict = node.get("roce_qos_tc_strict")
         classes = [tc for tc in range(8) if tc not in strict]
-        Setting(
-            node,
-            netdev,
-            f"percent of traffic classes {', '.join(map(str, classes))}",
-            "roce_qos_tc_percent",
-            where=f"dcb ets show dev {netdev} tc-bw",
-        ).require([seen.shares[tc] for tc in classes], [shares.get(tc, 0) for tc in classes])
+        name = f"percent of traffic classes {', '.join(map(str, classes))}"
+        setting = Setting(
+            node, netdev, name, "roce_qos_tc_percent", f"dcb ets show dev {netdev} tc-bw"
+        )
+        setting.require([seen.shares[tc] for tc in classes], [shares.get(tc, 0) for tc in classes])
 
 
 def test_receive_buffers(host: Host, node: Node, rail: Rail) -> None:
@@ -166,13 +144,11 @@ def test_receive_buffers(host: Host, node: Node, rail: Rail) -> None:
             ("receive buffer of priority", buffers, seen.priority_buffer),
         ):
             for number, value in wanted.items():
-                Setting(
-                    node,
-                    netdev,
-                    f"{what} {number}",
-                    "roce_qos_buffer_bytes, roce_qos_priority_buffer",
-                    where=f"dcb buffer show dev {netdev}",
-                ).require(has[number], value)
+                name, where = f"{what} {number}", f"dcb buffer show dev {netdev}"
+                setting = Setting(
+                    node, netdev, name, "roce_qos_buffer_bytes, roce_qos_priority_buffer", where
+                )
+                setting.require(has[number], value)
 
 
 def _dcb(host: Host, node: Node, rail: Rail) -> Iterator[tuple[str, Dcb]]:
@@ -201,13 +177,9 @@ def _dscp(host: Host, node: Node, rail: Rail) -> Iterator[tuple[str, Dcb]]:
 
 def _rides(host: Host, node: Node, rail: Rail, dscp: int) -> None:
     for netdev, seen in _dscp(host, node, rail):
-        Setting(
-            node,
-            netdev,
-            f"priority of DSCP {dscp}",
-            "roce_qos_dscp_priorities",
-            where=f"dcb -N app show dev {netdev} dscp-prio",
-        ).require(seen.priority_of(dscp), _map(node)[dscp])
+        name, where = f"priority of DSCP {dscp}", f"dcb -N app show dev {netdev} dscp-prio"
+        setting = Setting(node, netdev, name, "roce_qos_dscp_priorities", where)
+        setting.require(seen.priority_of(dscp), _map(node)[dscp])
 
 
 def _map(node: Node) -> dict[int, int]:

@@ -29,13 +29,9 @@ def test_ecn_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
         if seen.ecn is None:
             not_applicable(f"{netdev}: the inbox driver does not show ECN per priority")
         for end, flags in seen.ecn.items():
-            Setting(
-                node,
-                netdev,
-                f"ECN of priorities 0 to 7 ({end})",
-                "roce_qos_ecn_priorities",
-                where=f"{seen.directory}/{end}/enable",
-            ).require(flags, wanted)
+            name, where = f"ECN of priorities 0 to 7 ({end})", f"{seen.directory}/{end}/enable"
+            setting = Setting(node, netdev, name, "roce_qos_ecn_priorities", where)
+            setting.require(flags, wanted)
 
 
 def test_cnps_leave_with_their_dscp(host: Host, node: Node, rail: Rail) -> None:
@@ -234,12 +230,6 @@ def _unit_setting(node: Node, netdev: str, truth: str, look: str = "") -> Settin
 
 
 def _reject_lldpad(node: Node, unit: str, seen: str, truth: str) -> None:
-    Setting(
-        node,
-        unit,
-        "unit",
-        "roce_qos_lldpad",
-        where=f"systemctl show {unit}",
-        truth=truth,
-        fix="systemctl mask --now lldpad.service lldpad.socket",
-    ).reject(seen, "off")
+    name, fix = "unit", "systemctl mask --now lldpad.service lldpad.socket"
+    setting = Setting(node, unit, name, "roce_qos_lldpad", f"systemctl show {unit}", truth, fix=fix)
+    setting.reject(seen, "off")

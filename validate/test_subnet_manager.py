@@ -98,14 +98,10 @@ def test_routing_engine_in_force(host: Host, node: Node) -> None:
         seen = managers.engine(host, rail)
         if seen not in engines:
             path = f"/var/log/rdmaprov-opensm-rail{rail}/opensm.log"
-            Setting(
-                node,
-                device,
-                "routing engine of the last tables",
-                "subnet_manager_routing_engines",
-                path,
-                look=f"grep -E 'ERR|tables configured' {path}",
-            ).reject(seen or "none", " or ".join(engines))
+            name = "routing engine of the last tables"
+            look = f"grep -E 'ERR|tables configured' {path}"
+            setting = Setting(node, device, name, "subnet_manager_routing_engines", path, look=look)
+            setting.reject(seen or "none", " or ".join(engines))
 
 
 def test_no_other_manager(host: Host, node: Node) -> None:

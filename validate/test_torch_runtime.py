@@ -37,14 +37,9 @@ def test_environment_is_whole(host: Host, node: Node) -> None:
     directory = node.get("torch_runtime_directory").rstrip("/")
     configuration = f"{directory}/pyvenv.cfg"
     seen = read_files(host, configuration).get(configuration)
-    Setting(
-        node,
-        directory,
-        "virtual environment",
-        "torch_runtime_directory",
-        where=configuration,
-        truth=AFTER_REBOOT,
-    ).require("absent" if seen is None else "present", "present")
+    name = "virtual environment"
+    setting = Setting(node, directory, name, "torch_runtime_directory", configuration, AFTER_REBOOT)
+    setting.require("absent" if seen is None else "present", "present")
 
 
 def test_image_is_present(host: Host, node: Node) -> None:
@@ -56,13 +51,9 @@ def test_image_is_present(host: Host, node: Node) -> None:
         not_applicable(f"images of {tool} are files, which the site provides")
     command = f"{tool} image inspect --format '{{{{.Id}}}}' {shlex.quote(image)}"
     if run_program(host, command).rc != 0:
-        Setting(
-            node,
-            tool,
-            f"image {image}",
-            "torch_runtime_image",
-            where=f"{tool} image inspect {image}",
-        ).reject(None, "present")
+        name = f"image {image}"
+        setting = Setting(node, tool, name, "torch_runtime_image", f"{tool} image inspect {image}")
+        setting.reject(None, "present")
 
 
 def _python(node: Node) -> str:

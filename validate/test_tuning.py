@@ -67,14 +67,10 @@ def test_irqbalance_has_no_policy_of_its_own(host: Host, node: Node) -> None:
         not_applicable(f"pcie_irq_affinity: {node.get('pcie_irq_affinity')}")
     policies = tuned.irqbalance_policies(host)
     if policies:
-        Setting(
-            node,
-            "irqbalance",
-            "option",
-            "pcie_irq_affinity",
-            where="/proc/PID/cmdline of irqbalance",
-            look="systemctl cat irqbalance; remove the option, or write pcie_irq_affinity: keep",
-        ).reject(policies, "no policy script")
+        where = "/proc/PID/cmdline of irqbalance"
+        look = "systemctl cat irqbalance; remove the option, or write pcie_irq_affinity: keep"
+        setting = Setting(node, "irqbalance", "option", "pcie_irq_affinity", where, look=look)
+        setting.reject(policies, "no policy script")
 
 
 def _profile(host: Host) -> tuned.Profile:

@@ -16,10 +16,6 @@ def require_acs_redirect_off(host: Host, node: Node, bridges: Sequence[str]) -> 
         CouldNotTell: a bridge's configuration space cannot be read.
     """
     for address, space in pci.config_spaces(host, bridges).items():
-        Setting(
-            node,
-            address,
-            "ACS redirect",
-            "pcie_acs_redirect",
-            where=f"lspci -s {address} -vv (ACSCtl)",
-        ).require(pci.acs_redirects(space, address), ())
+        where = f"lspci -s {address} -vv (ACSCtl)"
+        setting = Setting(node, address, "ACS redirect", "pcie_acs_redirect", where)
+        setting.require(pci.acs_redirects(space, address), ())
