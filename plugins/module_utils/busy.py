@@ -91,11 +91,7 @@ def rdma_contexts(machine: Machine) -> str:
 
 
 def refuse(machine: Machine, interrupts: list[str]) -> None:
-    """Refuse changes that interrupt traffic on a busy node.
-
-    Raises:
-        Busy: somebody uses it.
-    """
+    """Refuse changes that interrupt traffic on a busy node; raise Busy if somebody uses it."""
     found = users(machine) if interrupts else []
     if found:
         raise Busy(refusal(found, interrupts))

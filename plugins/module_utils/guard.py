@@ -104,11 +104,7 @@ class Guard:
     revert_s: float  # seconds from its start to that
 
     def require_time(self) -> None:
-        """Refuse to begin a step that the timer would not revert, as it fires while it runs.
-
-        Raises:
-            NodeError: there is too little time left.
-        """
+        """Raise NodeError for a step that the timer would not revert, as it fires while it runs."""
         left = self.deadline - time.monotonic()
         if left < min(STEP_S, self.revert_s / 2):
             raise NodeError(
@@ -155,11 +151,7 @@ def arm(machine: Machine, steps: list[Step], netdevs: list[str], revert_s: int) 
 
 
 def confirm(machine: Machine, name: str) -> None:
-    """Keep the steps that a timer would revert.
-
-    Raises:
-        NodeError: it reverted them already, or is at it.
-    """
+    """Keep the steps that a timer would revert; raise NodeError if it did so, or is at it."""
     if not re.fullmatch(r"rdmaprov-revert-[0-9A-Za-z-]+", name):
         raise NodeError(f"{name} is not a timer of rdmaprov's guard")
     path = machine.path(f"{STATE}/{name}")

@@ -68,11 +68,7 @@ class NodeLock:
         self.keep = bool(self.given.get("keep"))
 
     def __enter__(self) -> NodeLock:
-        """Take the lock.
-
-        Raises:
-            Held: it is another run's.
-        """
+        """Take the lock; raise Held if it is another run's."""
         if self.given:
             self._file = _open(self.machine)
             try:

@@ -101,11 +101,7 @@ class LongStep:
         return {"failed": True, "msg": f"{why} (journalctl -u {self.unit})"}
 
     def start(self, request: dict[str, Any]) -> None:
-        """Have the unit carry out the module's request.
-
-        Raises:
-            NodeError: systemd or the disk refuses.
-        """
+        """Have the unit carry out the request; raise NodeError if systemd or the disk refuses."""
         place, made = self.machine.path(self._place), {"role": self.role, **request}
         environment = {**os.environ, "SSH_CONNECTION": connection(self.machine)}
         environment.pop(_MARK, None)
@@ -150,11 +146,7 @@ def is_at_work(machine: Machine, besides: str) -> bool:
 
 
 def refuse(machine: Machine, besides: str) -> None:
-    """Refuse a node that a long step of another run changes, as nothing on it lasts.
-
-    Raises:
-        Held: that step is at work.
-    """
+    """Raise Held for a node that a long step of another run changes, as nothing on it lasts."""
     if is_at_work(machine, besides):
         holder, left_s = read_record(machine)
         raise Held(holder, True, max(left_s, 0.0), step=True)

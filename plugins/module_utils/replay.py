@@ -70,11 +70,7 @@ class Replay(Machine):
         return bool(self._fact("is_file " + name))
 
     def read(self, name: str) -> str | None:
-        """Return a file's text, None if there was no such file.
-
-        Raises:
-            NodeError: it could not be read, or nobody tried.
-        """
+        """Return a file's text, None if there was none; raise NodeError if nobody could read it."""
         text: str | None = self._answer("files", name, "read " + name)
         return text
 

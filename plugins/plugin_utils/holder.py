@@ -52,11 +52,7 @@ def living() -> list[str]:
 
 
 def of_process(pid: int, run: str) -> Holder:
-    """Return a process of this machine as a holder.
-
-    Raises:
-        OSError: it has ended.
-    """
+    """Return a process of this machine as a holder; raise OSError if it has ended."""
     _, started = _status(pid) or (_ZOMBIE, 0)
     owner = Path(f"/proc/{pid}").stat().st_uid
     try:

@@ -6,11 +6,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_dir(name: str) -> Path:
-    """Return the directory `name` of the installed wheel, or of the checkout.
-
-    Raises:
-        FileNotFoundError: neither has it; the installation is incomplete.
-    """
+    """Return the wheel's or the checkout's directory; raise FileNotFoundError without it."""
     candidates = [
         _PACKAGE / "_data" / name,
         _PACKAGE.parent / "ansible_collections" / "rdmaprov" / "node" / name,

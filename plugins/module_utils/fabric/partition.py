@@ -105,11 +105,7 @@ def mode_of(arguments: dict[str, Any]) -> str:
 
 
 def plan_mode(plan: Plan, rails: list[Rail], mode: str) -> None:
-    """Have each rail's network device in a mode.
-
-    Raises:
-        Refused: a device has no connected mode.
-    """
+    """Have each rail's network device in a mode; raise Refused for one without connected mode."""
     for rail in rails if mode else ():
         path = f"/sys/class/net/{rail.netdev}/mode"
         seen = plan.machine.value(path)

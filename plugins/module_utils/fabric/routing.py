@@ -47,11 +47,7 @@ class Route:
 
 
 def table_of(rail: Rail, base: int) -> int:
-    """Return a rail's routing table.
-
-    Raises:
-        Refused: it is the kernel's own.
-    """
+    """Return a rail's routing table; raise Refused if it is the kernel's own."""
     table = base + rail.index
     if table in KERNELS_TABLES:
         raise Refused(

@@ -42,11 +42,7 @@ def directory_of(numa_node: int, kib: int) -> str:
 
 
 def numa_nodes(machine: Machine) -> list[int]:
-    """Return the NUMA nodes whose memory the kernel itself uses too; that excludes GPUs.
-
-    Raises:
-        NodeError: the kernel shows none.
-    """
+    """Return the NUMA nodes whose memory the kernel uses too, so no GPU's; or raise NodeError."""
     text = machine.value(f"{NODES}/has_normal_memory") or machine.value(f"{NODES}/online") or ""
     found: list[int] = []
     for part in text.split(",") if text else []:
@@ -75,11 +71,7 @@ def _pool(machine: Machine, numa_node: int, kib: int) -> Pool:
 
 
 def number(machine: Machine, path: str) -> int:
-    """Return a number that the kernel shows.
-
-    Raises:
-        NodeError: it shows none.
-    """
+    """Return a number that the kernel shows; raise NodeError if it shows none."""
     text = machine.value(path) or ""
     if not text.isdigit():
         raise NodeError(f"{path} shows no number")
@@ -92,11 +84,7 @@ def reserved_pages(machine: Machine, kib: int) -> int:
 
 
 def memory_bytes(machine: Machine, numa_node: int | None = None) -> int:
-    """Return the memory of the node, or of one of its NUMA nodes.
-
-    Raises:
-        NotYet: the kernel does not say.
-    """
+    """Return the memory of the node or of one NUMA node; raise NotYet if it is not shown."""
     path = "/proc/meminfo" if numa_node is None else f"{NODES}/node{numa_node}/meminfo"
     found = re.search(r"\bMemTotal:\s+(\d+) kB", machine.read(path) or "")
     if found is None:

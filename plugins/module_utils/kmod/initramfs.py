@@ -78,11 +78,7 @@ def keep(machine: Machine, images: list[Image]) -> None:
 
 
 def look_inside(machine: Machine, path: str, own: str) -> Inside:
-    """Return what an initramfs has, by unpacking it into memory.
-
-    Raises:
-        NodeError: there is no program for it, or it fails.
-    """
+    """Unpack an initramfs into memory, and return what it has; raise NodeError if that fails."""
     file = _file(machine, path)
     os.makedirs(machine.path(_MEMORY), exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rdmaprov-", dir=machine.path(_MEMORY)) as directory:
@@ -113,11 +109,7 @@ def rebuild(machine: Machine, image: Image, own: str) -> Image:
 
 
 def builder(machine: Machine) -> str:
-    """Return the program that makes an initramfs here.
-
-    Raises:
-        NotYet: there is none.
-    """
+    """Return the program that makes an initramfs here; raise NotYet if there is none."""
     for program in ("update-initramfs", "dracut"):
         if machine.has(program):
             return program

@@ -65,11 +65,7 @@ def effective(options: list[Option], module: str, parameter: str) -> Option | No
 
 
 def info(machine: Machine, module: str, *options: str) -> str:
-    """Return what modinfo prints about the module for the running kernel.
-
-    Raises:
-        NotYet: there is no such module.
-    """
+    """Return what modinfo prints of the running kernel's module; raise NotYet if there is none."""
     try:
         return machine.run(["modinfo", *options, module])
     except CommandFailed as error:

@@ -34,11 +34,7 @@ class Memlock:
 
 
 def parse_memlock(text: str) -> Memlock:
-    """Return the limit that a site describes.
-
-    Raises:
-        Refused: it is no number of KiB, or too little for RDMA.
-    """
+    """Return the limit of a site; raise Refused if it is no KiB, or too little for RDMA."""
     if text == "unlimited":
         return Memlock(None)
     if not re.fullmatch(r"\d+", text):

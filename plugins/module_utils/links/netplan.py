@@ -130,11 +130,7 @@ class Netplan(LinkManager):
         self._networkd.wait(netdevs, goes_by_its_file)
 
     def settle(self, plan: Plan) -> None:
-        """Have all that was written in force.
-
-        Raises:
-            Refused: netplan does not take the files that the plan would leave.
-        """
+        """Have all that was written in force; raise Refused if netplan does not take the files."""
         changed = _files(plan)
         if changed:
             self._written = self._require_taken({path: now for path, (_, now) in changed.items()})

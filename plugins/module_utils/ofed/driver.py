@@ -37,11 +37,7 @@ NEEDED = ("ib_uverbs", "rdma_ucm", "mlx5_ib")
 
 
 def running_kernel(machine: Machine) -> str:
-    """Return the running kernel's release.
-
-    Raises:
-        NodeError: it is unknown.
-    """
+    """Return the running kernel's release; raise NodeError if it is unknown."""
     release = machine.value("/proc/sys/kernel/osrelease")
     if not release:
         raise NodeError("/proc/sys/kernel/osrelease does not show the running kernel")
@@ -67,11 +63,7 @@ def lacks_headers(machine: Machine, kernel: str) -> bool:
 
 
 def lacking_modules(machine: Machine, kernel: str) -> list[str]:
-    """Return the modules for RDMA that a kernel's packages did not bring.
-
-    Raises:
-        NodeError: the list of its modules is not there.
-    """
+    """Return the RDMA modules that a kernel's packages lack; raise NodeError without their list."""
     listed = machine.read(f"/lib/modules/{kernel}/modules.dep")
     if listed is None:
         raise NodeError(

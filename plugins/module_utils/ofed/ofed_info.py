@@ -27,11 +27,7 @@ class Info:
 
 
 def parse(text: str) -> Info:
-    """Return what a line of `ofed_info -s` says.
-
-    Raises:
-        ValueError: it is in none of the known shapes.
-    """
+    """Return what a line of `ofed_info -s` says; raise ValueError for an unknown shape."""
     found = _FORM.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"ofed_info -s says '{text.strip()}', which is not a version of an OFED")

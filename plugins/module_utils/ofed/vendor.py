@@ -74,11 +74,7 @@ def _lacks_dkms(manager: Manager, arguments: dict[str, Any]) -> bool:
 
 
 def check(machine: Machine, arguments: dict[str, Any]) -> None:
-    """Refuse tools that say they are of another flavour or version than the packages.
-
-    Raises:
-        Refused: their flavour or version is another one.
-    """
+    """Raise Refused for tools that say they are of another flavour or version than the packages."""
     info, source, version = ofed_info.read(machine), arguments["source"], arguments["version"]
     if info is None and source == "doca":
         return  # a profile may come without it

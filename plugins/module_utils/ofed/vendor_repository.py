@@ -132,11 +132,7 @@ class Origin:
 
 
 def site_origin(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Origin:
-    """Return where the packages come from.
-
-    Raises:
-        Refused: what the site says is not safe, or no place.
-    """
+    """Return where the packages come from; raise Refused if that is not safe, or no place."""
     _check(arguments)
     sha256 = arguments["package_sha256"].lower()
     if arguments["package_url"]:
@@ -302,11 +298,7 @@ FILE_TIMEOUT_S = 3600
 
 
 def text_of(url: str) -> str:
-    """Return a small file's text.
-
-    Raises:
-        NodeError: it cannot be read, or is not small.
-    """
+    """Return a small file's text; raise NodeError if it cannot be read, or is not small."""
     try:
         with urllib.request.urlopen(_url(url), timeout=TIMEOUT_S) as source:  # noqa: S310
             data: bytes = source.read(SMALL_BYTES + 1)

@@ -16,11 +16,7 @@ from ..plan import Refused
 
 
 def of(machine: Machine) -> Manager:
-    """Return the manager of the node's packages.
-
-    Raises:
-        Refused: it is none that is known here.
-    """
+    """Return the manager of the node's packages; raise Refused if it is none that is known here."""
     if machine.has("dpkg-query") and machine.has("apt-get"):
         return Apt(machine)
     if machine.has("rpm") and machine.has("dnf"):

@@ -39,11 +39,7 @@ class Description:
 
 
 def describe(arguments: dict[str, Any]) -> Description:
-    """Return what the role's arguments say.
-
-    Raises:
-        Refused: they contradict each other, or no port could be like that.
-    """
+    """Return what the role's arguments say; raise Refused if no port could be like that."""
     exceptions = _map(arguments, "dscp_priorities", DSCPS, PRIORITIES)
     classes = _map(arguments, "priority_tc", PRIORITIES, PRIORITIES)
     pfc = _flags(arguments, "pfc_priorities")

@@ -36,11 +36,7 @@ class Link:
         self._changes = self._count()
 
     def await_return(self, why: str) -> None:
-        """Wait until a link that was up is up again, and its RDMA port active.
-
-        Raises:
-            NodeError: it does not come back.
-        """
+        """Wait until a link that was up, and its RDMA port, are up again; or raise NodeError."""
         if not self._was_up:
             return
         begun = time.monotonic()

@@ -92,11 +92,7 @@ _SIZES = re.compile(r"((?:\d+,){8})(?:\w+=\d+)?")  # some versions add the port'
 
 
 def parse(text: str, netdev: str) -> Seen:
-    """Return what mlnx_qos -a printed.
-
-    Raises:
-        NodeError: it did not print what is known of it, or not all.
-    """
+    """Return what mlnx_qos -a printed; raise NodeError if that is not all, or of another form."""
     lines = [line.strip() for line in text.splitlines()]
     trust = _value(lines, "Priority trust state:", "dscp|pcp", netdev)
     tsa, percent, classes = _traffic_classes(lines, netdev)

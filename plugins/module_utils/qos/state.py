@@ -42,18 +42,10 @@ class Backend(Protocol):
     """A tool that reads and sets DCB. What sets returns the tool's command lines."""
 
     def read(self, netdev: str) -> Seen | None:
-        """Return what a port is, None if it has no DCB.
-
-        Raises:
-            NodeError: it is unknown.
-        """
+        """Return what a port is, None if it has no DCB; raise NodeError if it is unknown."""
 
     def control(self, netdev: str, host: bool) -> list[list[str]]:
-        """Have the host decide, or the firmware.
-
-        Raises:
-            Refused: this tool cannot.
-        """
+        """Have the host decide, or the firmware; raise Refused if this tool cannot."""
 
     def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[list[str]]:
         """Have these entries in the map beside others; with none, trust PCP."""
@@ -73,11 +65,7 @@ class Backend(Protocol):
 
 
 def eight(values: list[int], what: str) -> tuple[int, ...]:
-    """Return values of which there is one for each priority or class.
-
-    Raises:
-        NodeError: the tool shows fewer.
-    """
+    """Return values of which there is one for each priority or class; raise NodeError for fewer."""
     if len(values) < 8:
         raise NodeError(f"{what}: {len(values)} values, expected 8")
     return tuple(values[:8])

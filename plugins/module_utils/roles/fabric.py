@@ -115,11 +115,7 @@ def _require_last(machine: Machine, rails: list[Rail], text: str, tables: dict[s
 
 
 def require(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> None:
-    """Do nothing for a node that fits.
-
-    Raises:
-        Refused: it does not; nothing may be written on it.
-    """
+    """Raise Refused for a node that does not fit; nothing may be written on it."""
     for rail in rails:
         _require_kind(machine, rail, arguments["kind"])
     _require_memory(machine, arguments["memory_bytes"])

@@ -201,11 +201,7 @@ def reboot_reason(machine: Machine) -> str:
 
 
 def load(machine: Machine) -> None:
-    """Load the module.
-
-    Raises:
-        NodeError: it does not load; says why, and what to do.
-    """
+    """Load the module, or raise NodeError that says why it does not load, and what to do."""
     before = set(_log(machine))
     try:
         machine.run(["modprobe", MODULE])

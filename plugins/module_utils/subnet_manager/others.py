@@ -38,11 +38,7 @@ class Other:
 
 
 def master(machine: Machine, port: Port) -> Other | None:
-    """Return the master of a port's subnet; None if no manager answers.
-
-    Raises:
-        NodeError: the port cannot be asked.
-    """
+    """Return the master of a port's subnet, None if none answers; NodeError: it cannot be asked."""
     try:
         said = machine.run(["sminfo", *port.options])
     except CommandFailed as error:

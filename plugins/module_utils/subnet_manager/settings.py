@@ -87,11 +87,7 @@ def configuration(rail: int) -> str:
 
 
 def parse(arguments: dict[str, Any]) -> Settings:
-    """Return the settings that a site describes.
-
-    Raises:
-        Refused: a value is not in opensm's form.
-    """
+    """Return the settings of a site; raise Refused if a value is not in opensm's form."""
     lines = {
         "sminfo_polling_timeout": str(arguments["polling_timeout_ms"]),
         "polling_retry_number": str(arguments["polling_retries"]),
@@ -110,11 +106,7 @@ def parse(arguments: dict[str, Any]) -> Settings:
 
 
 def guid(text: str, variable: str) -> int:
-    """Return a GUID.
-
-    Raises:
-        Refused: the text is no GUID.
-    """
+    """Return a GUID; raise Refused if the text is no GUID."""
     if not _GUID.fullmatch(text):
         raise Refused(f"{variable}: '{text}' is no GUID; write it as '0x' and up to 16 digits")
     return int(text, 16)

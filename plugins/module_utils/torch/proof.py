@@ -72,11 +72,7 @@ def is_right(machine: Machine, python: str, pins: list[Pin]) -> str:
 
 
 def prove(machine: Machine, python: str, pins: list[Pin]) -> None:
-    """Import torch, and remember with what.
-
-    Raises:
-        NodeError: it cannot be imported, or is not what its metadata says.
-    """
+    """Import torch, and remember with what; raise NodeError if it is not what its metadata says."""
     found = _right_versions(machine, python, pins)
     seen = _run(machine, python, _IMPORT, [], IMPORT_TIMEOUT_S).split("\n")[-1]
     if normal(seen) != normal(found["torch"][0]):

@@ -28,11 +28,7 @@ class Share:
 
 
 def parse_share(option: str, text: str, least: int) -> Share:
-    """Return the share that an option names.
-
-    Raises:
-        UsageError: it is not N or N%, or out of range.
-    """
+    """Return the share that an option names; raise UsageError if it is no N or N% in range."""
     found = re.fullmatch(r"([0-9]{1,6})(%?)", text.strip())
     if found is not None:
         parsed = Share(int(found[1]), bool(found[2]))

@@ -48,11 +48,7 @@ def slot_like(gt_s: float, lanes: int) -> Slot | None:
 
 
 def parse_slot(text: str) -> Slot:
-    """Return the slot that a text such as `5x16` means.
-
-    Raises:
-        FabricError: the text means none.
-    """
+    """Return the slot that a text such as `5x16` means; raise FabricError if it means none."""
     generation, _, lanes = text.partition("x")
     if generation in {"3", "4", "5", "6"} and lanes in {"1", "2", "4", "8", "16"}:
         return Slot(int(generation), int(lanes))

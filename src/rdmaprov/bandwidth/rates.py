@@ -28,11 +28,7 @@ def format_percent(share: float) -> str:
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Return the sizes in bytes that a text such as `8:1G` or `1M` means, each twice the last.
-
-    Raises:
-        UsageError: it means none.
-    """
+    """Return the bytes of `8:1G` or `1M`, each size twice the last; raise UsageError if none."""
     given, hint = f"--sizes {text}", "Pass the smallest and the largest size, such as --sizes 1M:8G"
     first, separator, last = text.partition(":")
     low = _parse_bytes(first, given, hint)
@@ -43,11 +39,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that one size of the option --size means.
-
-    Raises:
-        UsageError: it means none.
-    """
+    """Return the bytes that one size of --size means; raise UsageError if it means none."""
     return _parse_bytes(text, f"--size {text}", "Pass one size, such as --size 8G")
 
 

@@ -28,11 +28,7 @@ class NotSigned(Exception):
 
 
 def sign(data: bytes, key: Path, namespace: str) -> bytes:
-    """Return the signature of data; a key with a passphrase is used through ssh-agent.
-
-    Raises:
-        NotSigned: ssh-keygen cannot use the key.
-    """
+    """Return a signature; a key with a passphrase is used by ssh-agent. NotSigned: it cannot be."""
     done = _ask(["sign", "-q", "-f", str(key), "-n", namespace], data)
     if done.returncode or not done.stdout:
         raise NotSigned(_last_line(done.stderr))
@@ -40,11 +36,7 @@ def sign(data: bytes, key: Path, namespace: str) -> bytes:
 
 
 def require_key(key: Path) -> None:
-    """Sign something, before hours of measurements are to be signed.
-
-    Raises:
-        UsageError: that fails.
-    """
+    """Sign something, or raise UsageError, before hours of measurements are to be signed."""
     try:
         sign(b"rdmaprov\n", key, OPEN_NAMESPACE)
     except NotSigned as error:
@@ -128,11 +120,7 @@ def _file(content: bytes) -> Iterator[str]:
 
 
 def _ask(words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Return what ssh-keygen said, without a terminal: it must never ask for a passphrase.
-
-    Raises:
-        NotSigned: it does not run.
-    """
+    """Return what ssh-keygen said, or raise NotSigned; it must never ask for a passphrase."""
     try:
         return subprocess.run(
             ["ssh-keygen", "-Y", *words],

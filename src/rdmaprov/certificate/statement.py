@@ -106,11 +106,7 @@ def time_text(time: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """Return the time that a text of a certificate means.
-
-    Raises:
-        ValueError: it means none.
-    """
+    """Return the time that a text of a certificate means; raise ValueError if it means none."""
     return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
 
 

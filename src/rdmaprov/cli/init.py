@@ -321,11 +321,7 @@ def refuse(context: click.Context, parameter: click.Parameter, why: str) -> None
 
 
 def require_answers(context: click.Context) -> None:
-    """Tell all that is wrong, and the command line that has the right answers already.
-
-    Raises:
-        UsageError: something is wrong.
-    """
+    """Raise UsageError for all that is wrong, with the command line that has the right answers."""
     refused: dict[str, str] = context.meta.get(_REFUSED, {})
     if not refused:
         return

@@ -40,11 +40,7 @@ class LazyGroup(click.Group):
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command.
-
-        Raises:
-            NoSuchCommand: there is none of that name; with the names that are near.
-        """
+        """Return the command, or raise NoSuchCommand with the names that are near."""
         if cmd_name not in self.table:
             if ctx.resilient_parsing or cmd_name.startswith("-"):
                 return None

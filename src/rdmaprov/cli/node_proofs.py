@@ -56,11 +56,7 @@ def validate_nodes(site: Path, ready: session.Prepared, *options: str) -> StepOu
 
 
 def outcome_of_run(code: ExitCode, text: str) -> StepOutcome:
-    """Return the outcome of a run.
-
-    Raises:
-        KeyboardInterrupt: the user stopped it.
-    """
+    """Return the outcome of a run; raise KeyboardInterrupt if the user stopped it."""
     if code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     return StepOutcome(code, text)

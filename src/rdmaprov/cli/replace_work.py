@@ -124,11 +124,7 @@ class Work:
         self.ready.screen.remark(Line(text))
 
     def require_witnesses(self) -> None:
-        """Raise if the user named a witness that cannot be one.
-
-        Raises:
-            UsageError: the name is none of the site's other nodes.
-        """
+        """Raise UsageError if a witness that the user named is none of the site's other nodes."""
         for name in parse_witnesses(self.asked.witnesses)[0]:
             if name not in self.ready.nodes or name in self.asked.nodes:
                 message = f"--witnesses: {name} is no other node of {self.asked.site}"
@@ -152,11 +148,7 @@ class Work:
 
 
 def parse_witnesses(text: str) -> tuple[tuple[str, ...], int | None]:
-    """Return the names of a list of witnesses, or how many; None for the default.
-
-    Raises:
-        UsageError: the number is less than one.
-    """
+    """Return the names of witnesses, or how many, at least one; None for the default."""
     if not text:
         return (), None
     if text.lstrip("-").isdigit():

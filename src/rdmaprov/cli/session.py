@@ -38,11 +38,7 @@ _OPENED = ("/dev/fd/", "/dev/std", "/dev/null")
 
 
 def known_roles(text: str) -> tuple[str, ...]:
-    """Return the roles of an option, each once.
-
-    Raises:
-        UsageError: one does not exist.
-    """
+    """Return the roles of an option, each once; raise UsageError if one does not exist."""
     there = role_names()
     named = tuple(dict.fromkeys(word for word in text.replace(",", " ").split() if word))
     for role in named:

@@ -45,11 +45,7 @@ class KeptPlan:
     nodes: Mapping[str, Announced]  # by name, what was announced
 
     def require_site(self, names: tuple[str, ...]) -> None:
-        """Raise if the site is not the one that was planned.
-
-        Raises:
-            UsageError: it is another one, or was changed since.
-        """
+        """Raise UsageError if the site is not the one that was planned, or was changed since."""
         again = f"Make a new one: rdmaprov plan {self.site} --output {self.file}"
         if other := sorted(self.nodes.keys() - set(names)):
             what = (

@@ -105,11 +105,7 @@ class GivenText:
 
 
 def read_given(name: str) -> GivenText:
-    """Return a file by its name; `-` is standard input.
-
-    Raises:
-        UsageError: the file is missing, or is a directory.
-    """
+    """Return a file by its name, or raise UsageError; `-` is standard input."""
     if name == STDIN:
         return _make("standard input", sys.stdin.buffer)
     shown = printable(name)

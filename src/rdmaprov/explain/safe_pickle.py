@@ -54,11 +54,7 @@ def load_plain(data: bytes) -> object:
 
 
 def check_size(found: object) -> None:
-    """Raise an error for data that are too many or too deep, or stand in themselves.
-
-    Raises:
-        UnsafePickleError: data beyond a limit.
-    """
+    """Raise UnsafePickleError for data that are too many or too deep, or stand in themselves."""
     open_parts = [(found, 0)]
     parts = 0
     while open_parts:

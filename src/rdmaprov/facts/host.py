@@ -38,11 +38,7 @@ class AnsweredHost:
     results: Mapping[str, Result | Exception]
 
     def run(self, command: str, *_: str, **_options: object) -> Result:
-        """Return a command's result.
-
-        Raises:
-            CouldNotTell: there is none.
-        """
+        """Return a command's result; raise CouldNotTell if there is none."""
         result = self.results[command]
         if isinstance(result, Exception):
             raise CouldNotTell(f"no answer: {result}")

@@ -43,32 +43,20 @@ class Port:
         return f"{self.netdev} {self.rdma}".strip()
 
     def require_netdev(self) -> str:
-        """Return the network device.
-
-        Raises:
-            NoDevice: there is none.
-        """
+        """Return the network device; raise NoDevice if there is none."""
         if not self.netdev:
             raise NoDevice(f"rail {self.index}: no network device of {self.rdma}", "ip link")
         return self.netdev
 
     def require_rdma(self) -> str:
-        """Return the RDMA device.
-
-        Raises:
-            NoDevice: there is none.
-        """
+        """Return the RDMA device; raise NoDevice if there is none."""
         if not self.rdma:
             raise NoDevice(f"rail {self.index}: no RDMA device on {self.netdev}", "rdma link")
         return self.rdma
 
 
 def port(host: Host, rail: Rail) -> Port:
-    """Return a rail's devices on a node.
-
-    Raises:
-        NoDevice: its network device is not there.
-    """
+    """Return a rail's devices on a node; raise NoDevice if its network device is not there."""
     return port_of(read(host), rail)
 
 

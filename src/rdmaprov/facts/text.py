@@ -77,11 +77,7 @@ class Files:
         return value
 
     def number(self, path: str) -> int:
-        """Return the number in a file of the kernel's.
-
-        Raises:
-            CouldNotTell: there is none.
-        """
+        """Return the number in a file of the kernel's; raise CouldNotTell if there is none."""
         return number(self.must(path), path)
 
     def matching(self, pattern: str) -> Iterator[tuple[re.Match[str], str]]:
@@ -93,11 +89,7 @@ class Files:
 
 
 def number(text: str, where: str) -> int:
-    """Return a decimal number.
-
-    Raises:
-        CouldNotTell: the text is none.
-    """
+    """Return a decimal number; raise CouldNotTell if the text is none."""
     if not re.fullmatch(r"-?[0-9]+", text.strip()):
         raise CouldNotTell(f"{where} shows {text.strip()[:60]!r}, not a number")
     return int(text)

@@ -135,11 +135,7 @@ class History:
 
 
 def read_history(site: Path, runs: Path) -> History:
-    """Return the history of a site from the runs in a directory.
-
-    Raises:
-        UsageError: the site has no run there.
-    """
+    """Return a site's history from a directory's runs; raise UsageError if it has none there."""
     began = time.time()
     with Index(runs).open() as connection:
         found = site_runs.site_runs(connection, site)

@@ -74,11 +74,7 @@ def site_label(site: Path) -> str:
 
 
 def write_metrics(found: History, file: Path) -> None:
-    """Write the metrics of a site; a reader sees the old file or the new one.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a site's metrics, or raise OSError; a reader sees the old file or the new one."""
     # node_exporter is another user. Names of nodes and states are no secrets.
     write_whole(file, metrics_text(found), mode=0o644)
 

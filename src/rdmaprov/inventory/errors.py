@@ -21,11 +21,7 @@ def no_nodes(site: Path) -> SiteError:
 
 
 def site_directory(site: Path) -> Path:
-    """Return the directory of a site, resolved.
-
-    Raises:
-        SiteError: it does not exist, or is no directory.
-    """
+    """Return the directory of a site, resolved; raise SiteError if there is none."""
     if not site.exists():
         raise SiteError(f"{site}: no such directory", _suggestion(site))
     if not site.is_dir():

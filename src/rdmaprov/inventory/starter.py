@@ -54,11 +54,7 @@ class Facts:
 
 
 def texts(facts: Facts) -> dict[str, bytes]:
-    """Return the files of the site, by their names in its directory.
-
-    Raises:
-        UsageError: a fact is not one.
-    """
+    """Return the files of the site, by their names in its directory; UsageError: a fact is none."""
     made = {"hosts.yml": _hosts(facts), "group_vars/all.yml": _variables(facts)}
     return {name: text.encode() for name, text in made.items()}
 
@@ -93,11 +89,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the names and ranges in a text, as people list them: gpu01 to gpu16, spare.
-
-    Raises:
-        UsageError: a part reads as a range, and is none.
-    """
+    """Return the names and ranges in a text: gpu01 to gpu16, spare. UsageError: a range is none."""
     words = tuple(_AND.sub(" ", _TO.sub("..", text)).split())
     for word in words:
         if word.lower() in _NO_NAMES or (".." in word and "[" not in _brackets(word)):

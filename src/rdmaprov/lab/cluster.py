@@ -32,11 +32,7 @@ class Cluster:
     on_answer: Callable[[], None] = lambda: None
 
     def load(self) -> Lab:
-        """Return the lab.
-
-        Raises:
-            RdmaprovError: there is none.
-        """
+        """Return the lab; raise RdmaprovError if there is none."""
         lab = Lab.load(self.layout.state)
         if lab is None:
             raise RdmaprovError("there is no lab", "Run: rdmaprov lab up")

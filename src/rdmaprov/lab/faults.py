@@ -74,11 +74,7 @@ def catalogue() -> Mapping[str, Fault]:
 
 
 def find(name: str) -> Fault:
-    """Return the fault of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the fault of that name; raise UsageError if there is none."""
     known = catalogue()
     if name in known:
         return known[name]

@@ -143,11 +143,7 @@ _LEAST_RAILS = _LEAST_SPINES = 2
 
 
 def chosen(names: str | None, topology: Topology) -> list[SubnetFault]:
-    """Return the faults by their names, separated by commas.
-
-    Raises:
-        UsageError: there is no such fault, or the fabric is too small for it.
-    """
+    """Return the faults of a list; raise UsageError for one that is unknown, or does not fit."""
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     unknown = [name for name in wanted if name not in FAULTS]
     if unknown:

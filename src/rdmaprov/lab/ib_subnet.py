@@ -162,22 +162,14 @@ class LabSubnet:
         return self._root / "bin"
 
     def topology(self) -> Topology:
-        """Return the fabric as it was asked for, whatever its faults.
-
-        Raises:
-            UsageError: there is no subnet.
-        """
+        """Return the fabric as it was asked for, without its faults; or raise UsageError."""
         try:
             return Topology(**json.loads((self._root / _TOPOLOGY).read_text()))
         except FileNotFoundError:
             raise _no_subnet() from None
 
     def environment(self) -> dict[str, str]:
-        """Return an environment in which the tools of InfiniBand ask this subnet.
-
-        Raises:
-            UsageError: there is no subnet.
-        """
+        """Return an environment in which tools ask this subnet; raise UsageError without one."""
         if not self.is_up():
             raise _no_subnet()
         path = os.environ.get("PATH", "/usr/bin:/bin")
@@ -287,11 +279,7 @@ class SubnetDaemons:
         return f"IBSIM_SOCKNAME=rdmaprov-{name}"
 
     def start_fabric(self, net: Path) -> None:
-        """Start ibsim with a fabric, and wait until it answers.
-
-        Raises:
-            SubnetNotUp: no answer within UP_TIMEOUT_S.
-        """
+        """Start ibsim with a fabric, and wait until it answers, or raise SubnetNotUp."""
         os.mkfifo(self._console)
         # Opened for both directions, the console has no end.
         words = 'exec ibsim -s -N 16384 -P 400000 "$1" <>"$2"'
@@ -310,11 +298,7 @@ class SubnetDaemons:
             console.write(text)
 
     def start_manager(self, engine: str, *more: str, plane: int = 0) -> None:
-        """Start the opensm of a plane, and wait until it has written tables.
-
-        Raises:
-            SubnetNotUp: no tables within UP_TIMEOUT_S.
-        """
+        """Start a plane's opensm, and wait UP_TIMEOUT_S for its tables; or raise SubnetNotUp."""
         name = _manager(plane)
         log = self.root / f"{name}.log"
         log.unlink(missing_ok=True)
@@ -325,11 +309,7 @@ class SubnetDaemons:
         self._wait(name, ("tables configured", "SUBNET UP"))
 
     def start_second_manager(self) -> None:
-        """Start an opensm on the second node's first rail, and wait until it is standby.
-
-        Raises:
-            SubnetNotUp: no standby within UP_TIMEOUT_S.
-        """
+        """Start opensm on the second node, and wait until it is standby; or raise SubnetNotUp."""
         (self.root / f"{_SECOND}.log").unlink(missing_ok=True)
         self._start_opensm(_SECOND, hca_name(2, 0), ["-d2"])
         self._wait(_SECOND, ("STANDBY",))

@@ -56,11 +56,7 @@ class Topology:
         return [name for plane in range(self.planes) for name in _above(self, plane)]
 
     def check(self) -> None:
-        """Refuse what ibsim cannot make.
-
-        Raises:
-            UsageError: a number is out of its range.
-        """
+        """Refuse what ibsim cannot make; raise UsageError if a number is out of its range."""
         below = self.rails if self.cores else self.pods * self.rails
         for option, value, allowed in (
             ("--nodes", self.nodes, NODES_RANGE),

@@ -157,11 +157,7 @@ def _fingerprint(path: Path) -> dict[str, int]:
 
 
 def check_space(directory: Path, mib: int) -> None:
-    """Refuse to start what would fill the disk.
-
-    Raises:
-        RdmaprovError: with what is there, what is needed and how to put it elsewhere.
-    """
+    """Raise RdmaprovError for what would fill the disk: what is there and needed, and a way out."""
     directory.mkdir(parents=True, exist_ok=True)
     free_mib = shutil.disk_usage(directory).free >> 20
     if free_mib < mib:

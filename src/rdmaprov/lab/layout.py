@@ -69,11 +69,7 @@ class Layout:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lab's lock: one command at a time changes the lab.
-
-        Raises:
-            RdmaprovError: another command holds it.
-        """
+        """Hold the lab's lock, or raise RdmaprovError: one command at a time changes the lab."""
         self.root.parent.mkdir(parents=True, exist_ok=True)
         with (self.root.parent / f".{self.root.name}.lock").open("w") as lock:
             try:

@@ -53,11 +53,7 @@ class Login:
         return node.with_netdevs({int(line[0]): line[1] for line in lines if len(line) == 2})
 
     def wait(self, node: LabNode, boots: int = 1) -> None:
-        """Wait until a node's sshd greets.
-
-        Raises:
-            UnreachableError: its machine ended, or it did not answer in time.
-        """
+        """Wait until a node's sshd greets; UnreachableError: too late, or its machine ended."""
         longest_s = boots * limit_s(BOOT_TIMEOUT_S, self.layout.root)
         give_up = time.monotonic() + longest_s
         while not ssh.answers(self.layout, node):

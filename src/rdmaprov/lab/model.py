@@ -84,11 +84,7 @@ class Lab:
     shape: str | None = None
 
     def node(self, name: str) -> LabNode:
-        """Return the node of that name.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Return the node of that name; raise UsageError if there is none."""
         for node in self.nodes:
             if node.name == name:
                 return node
@@ -107,11 +103,7 @@ class Lab:
         return replace(self, nodes=nodes)
 
     def saved_state(self, name: str) -> SavedState:
-        """Return the saved state of that name.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Return the saved state of that name; raise UsageError if there is none."""
         for state in self.saved:
             if state.name == name:
                 return state
@@ -148,11 +140,7 @@ class Lab:
 
     @classmethod
     def load(cls, path: Path) -> Lab | None:
-        """Return the lab described in path, None where there is none.
-
-        Raises:
-            RdmaprovError: the file is damaged.
-        """
+        """Return the lab of a file, None without one; raise RdmaprovError if it is damaged."""
         try:
             raw = json.loads(path.read_text())
             nodes = tuple(
@@ -177,11 +165,7 @@ def _rail(raw: dict[str, Any]) -> LabRail:
 
 
 def find_rail(node: LabNode, number: int) -> LabRail:
-    """Return a rail of the node.
-
-    Raises:
-        UsageError: the node has none of that number.
-    """
+    """Return a rail of the node; raise UsageError if the node has none of that number."""
     for rail in node.rails:
         if rail.number == number:
             return rail
@@ -217,11 +201,7 @@ def replacement(old: LabNode) -> LabNode:
 
 
 def check_range(option: str, value: int, allowed: range, unit: str = "") -> None:
-    """Refuse a number outside of what the lab can make.
-
-    Raises:
-        UsageError: naming the option and what to write.
-    """
+    """Raise UsageError for a number that the lab cannot make, with the option and what to write."""
     if value not in allowed:
         raise UsageError(
             f"{option} must be from {allowed.start} to {allowed.stop - 1}{unit}, not {value}",
@@ -230,11 +210,7 @@ def check_range(option: str, value: int, allowed: range, unit: str = "") -> None
 
 
 def check_state_name(name: str) -> None:
-    """Refuse a name that is no identifier.
-
-    Raises:
-        UsageError: with what a name may be.
-    """
+    """Raise UsageError for a name that is no identifier, with what it may be."""
     if not STATE_NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a saved state",

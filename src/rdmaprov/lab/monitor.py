@@ -97,11 +97,7 @@ def qemu(node_dir: Path, timeout_s: float | None = None) -> Iterator[_Peer]:
 
 @contextmanager
 def agent(node: str, node_dir: Path, timeout_s: float) -> Iterator[_Peer]:
-    """Give the agent inside a node: it answers whatever state the node's network is in.
-
-    Raises:
-        UnreachableError: no agent answered.
-    """
+    """Give a node's agent, which answers in any state of its network; or raise UnreachableError."""
     with ExitStack() as stack:
         try:
             peer = _sync(stack, node_dir, timeout_s)
@@ -150,11 +146,7 @@ class ProgramExit:
 
 
 def run_inside(node: str, node_dir: Path, script: str, timeout_s: float) -> ProgramExit:
-    """Run a shell script as root inside a node, over the console channel.
-
-    Raises:
-        UnreachableError: the node's agent did not answer, or the script ran past timeout_s.
-    """
+    """Run a script as root over the console channel; UnreachableError: no answer in timeout_s."""
     give_up = time.monotonic() + timeout_s
     with agent(node, node_dir, timeout_s) as peer:
         started = peer.ask(
@@ -184,11 +176,7 @@ def run_inside(node: str, node_dir: Path, script: str, timeout_s: float) -> Prog
 
 
 def reboot(node: str, node_dir: Path, timeout_s: float) -> bool:
-    """Restart a node and return True if it went down by itself, False if it was reset.
-
-    Raises:
-        UnreachableError: QEMU itself does not answer.
-    """
+    """Return whether a node went down by itself, or was reset; UnreachableError: QEMU is silent."""
     try:
         with qemu(node_dir, timeout_s) as machine:
             try:

@@ -34,11 +34,7 @@ def run(
     env: Mapping[str, str] | None = None,
     hint: str = "The lines above are the program's own.",
 ) -> str:
-    """Return the standard output of a program that ended well.
-
-    Raises:
-        CommandError: it did not start, ended with an error, or ran past timeout_s.
-    """
+    """Return what a program printed; raise CommandError if it failed, or ran past timeout_s."""
     try:
         done = subprocess.run(
             argv,

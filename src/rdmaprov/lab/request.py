@@ -29,11 +29,7 @@ class LabRequest:
     shape: str | None = None
 
     def refuse_difference(self, lab: Lab) -> None:
-        """Refuse to go on if the lab that exists differs from the request.
-
-        Raises:
-            UsageError: naming what differs.
-        """
+        """Raise UsageError if the lab that exists differs from the request, naming what differs."""
         for option, wanted, seen in (
             ("--nodes", self.nodes, len(lab.nodes)),
             ("--rails", self.rails, len(lab.nodes[0].rails)),

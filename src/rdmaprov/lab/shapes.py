@@ -68,11 +68,7 @@ PLAIN = Shape()
 
 
 def find(name: str | None) -> Shape:
-    """Return the shape of that name, the plain one for None.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the shape of that name, the plain one for None; raise UsageError if there is none."""
     if name is None:
         return PLAIN
     if name not in catalogue():

@@ -32,11 +32,7 @@ def rails(shape: Shape, number: int, node: LabNode) -> list[dict[str, Any]]:
 
 
 def write(layout: Layout, lab: Lab) -> Path:
-    """Write the hosts of the lab into its site and return that file.
-
-    Raises:
-        UsageError: there is a hosts file that the lab did not write.
-    """
+    """Write the lab's hosts into its site, return that file; UsageError: another's is there."""
     site = Path(lab.site)
     import yaml
 

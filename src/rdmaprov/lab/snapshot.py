@@ -25,20 +25,12 @@ def is_paused(node_dir: Path) -> bool:
 
 
 def pause(node: str, node_dir: Path) -> None:
-    """Stop the machine's processors, and with them its clock.
-
-    Raises:
-        UnreachableError: QEMU does not answer.
-    """
+    """Stop the machine's processors, and with them its clock, or raise UnreachableError."""
     _command(node, node_dir, "stop")
 
 
 def resume(node: str, node_dir: Path) -> None:
-    """Let the machine's processors run on.
-
-    Raises:
-        UnreachableError: QEMU does not answer.
-    """
+    """Let the machine's processors run on; raise UnreachableError if QEMU does not answer."""
     _command(node, node_dir, "cont")
 
 
@@ -55,11 +47,7 @@ def save(node: str, node_dir: Path, name: str) -> None:
 
 
 def delete(node: str, node_dir: Path, name: str) -> None:
-    """Remove a saved state from a machine's disk; no error where there is none.
-
-    Raises:
-        UnreachableError: QEMU does not answer.
-    """
+    """Remove a machine's saved state, if there is one; UnreachableError: QEMU does not answer."""
     _command(node, node_dir, "human-monitor-command", f"delvm {name}")
 
 

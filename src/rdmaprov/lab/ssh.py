@@ -98,11 +98,7 @@ def answers(layout: Layout, node: LabNode) -> bool:
 def call(
     layout: Layout, node: str, script: str, timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a shell script on the node and return what it said and how it ended.
-
-    Raises:
-        subprocess.TimeoutExpired: it ran past timeout_s.
-    """
+    """Run a shell script on the node, return how it ended; or raise subprocess.TimeoutExpired."""
     return subprocess.run(
         command(layout, node, ["sh", "-s"]),
         input=script,

@@ -69,11 +69,7 @@ def packages(tools: Mapping[str, str]) -> list[str]:
 
 
 def require(tools: Mapping[str, str]) -> None:
-    """Refuse to go on while a program is missing, naming every package at once.
-
-    Raises:
-        UsageError: with the line that installs them.
-    """
+    """Raise UsageError while programs are missing, with the line that installs them all."""
     if missing(tools):
         raise UsageError(
             f"the lab needs {', '.join(missing(tools))}, not installed here",

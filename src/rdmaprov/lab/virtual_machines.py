@@ -132,11 +132,7 @@ class Machines:
         return self.boot(lab, nodes, saved_state)
 
     def save(self, names: Sequence[str], saved_state: str) -> None:
-        """Save nodes as they are at one moment, and let them run on.
-
-        Raises:
-            RdmaprovError: one of them could not be saved; then none is.
-        """
+        """Save all nodes at one moment, and let them run on; or raise RdmaprovError."""
 
         def on_each(work: Callable[[str, Path, str], None]) -> None:
             in_parallel(lambda name: work(name, self.layout.node(name), saved_state), names)

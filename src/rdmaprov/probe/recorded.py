@@ -72,11 +72,7 @@ class RecordedProbe:
         fresh: bool = False,  # noqa: ARG002 - there is nothing fresher
         limit_s: float | None = None,  # noqa: ARG002
     ) -> Answer:
-        """Return a command's answer.
-
-        Raises:
-            NoAnswer: it is not in the record, or the node gave none.
-        """
+        """Return a command's answer; raise NoAnswer if neither record nor node gave one."""
         found = self._answers.get(text)
         if isinstance(found, Answer):
             return found

@@ -227,11 +227,7 @@ def to_bytes(document: Mapping[str, Any], *, compress: bool) -> bytes:
 
 
 def read_record(path: Path) -> NodeRecord:
-    """Return the record in a file.
-
-    Raises:
-        RecordError: it cannot be read, is cut, too large, or no record.
-    """
+    """Return the record in a file; raise RecordError if it is none, or cut, or too large."""
     again = "Take it again: rdmaprov record SITE --limit NODE"
     try:
         return NodeRecord(parse_record(read_whole(path, MOST_FILE_BYTES)))
@@ -242,11 +238,7 @@ def read_record(path: Path) -> NodeRecord:
 
 
 def parse_record(data: bytes) -> dict[str, Any]:
-    """Return what a record's file has.
-
-    Raises:
-        OddAnswer: it is cut, too large, or no record.
-    """
+    """Return what a record's file has; raise OddAnswer if it is cut, too large, or no record."""
     if len(data) > MOST_FILE_BYTES:
         raise OddAnswer(f"it exceeds {MOST_FILE_BYTES >> 20} MiB")
     plain = _unpacked(data) if data.startswith(_GZIP) else data

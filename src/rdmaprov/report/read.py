@@ -58,11 +58,7 @@ def newest_first(runs: Path) -> list[Path]:
 
 
 def read_results(directory: Path) -> dict[str, Any]:
-    """Return the results.json of a run; check the head that all verbs share.
-
-    Raises:
-        RunUnknown: it is missing, incomplete, damaged, or of a newer schema.
-    """
+    """Return a run's results.json, whose head is checked; RunUnknown: missing, damaged or newer."""
     path = directory / RESULTS
     try:
         data = load_results(path)

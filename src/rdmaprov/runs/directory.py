@@ -100,11 +100,7 @@ class RunDirectory:
         return text
 
     def require_all(self) -> None:
-        """Raise if a file is missing.
-
-        Raises:
-            NotWritten: names each, and what to do.
-        """
+        """Raise NotWritten if a file is missing, which names each, and what to do."""
         if self.missed.keys() - {self.path / "report.html"}:
             raise not_written(self.missed, "run the same command again.")
         if self.missed:

@@ -115,11 +115,7 @@ def read_whole(path: Path, most_bytes: int) -> bytes:
 
 
 def require_own(runs: Path) -> None:
-    """Raise if a directory of runs, where there is one, is another user's, or others can write it.
-
-    Raises:
-        UsageError: what stands in it could be anybody's.
-    """
+    """Raise UsageError for a directory of runs that is another user's, or that others can write."""
     try:
         found = runs.stat()
     except OSError:

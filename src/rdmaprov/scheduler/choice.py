@@ -18,11 +18,7 @@ STATE, DRAIN, RESUME = (f"scheduler_{what}_command" for what in ("state", "drain
 
 
 def choose_scheduler(nodes: Sequence[Node]) -> Scheduler:
-    """Return the scheduler of nodes, which have the same one.
-
-    Raises:
-        UsageError: two nodes have different schedulers.
-    """
+    """Return the scheduler of nodes; raise UsageError if two have different ones."""
     kinds = sorted({str(node.get(KIND) or "none") for node in nodes})
     if len(kinds) > 1:
         raise UsageError(

@@ -71,11 +71,7 @@ def host_keys(name: str) -> tuple[str, ...]:
 
 
 def plan_of(fleet: Fleet, *, is_whole: bool) -> SubnetPlan:
-    """Return the plan of a site's InfiniBand nodes.
-
-    Raises:
-        UsageError: no node has InfiniBand.
-    """
+    """Return the plan of a site's InfiniBand nodes; raise UsageError if no node has InfiniBand."""
     nodes = [node for node in fleet.nodes if node.get("fabric_kind") == "infiniband"]
     if not nodes:
         site = display_path(str(fleet.site), Path.cwd())

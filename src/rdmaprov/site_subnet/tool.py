@@ -51,11 +51,7 @@ def script(words: Sequence[str]) -> str:
 
 
 def output_of(rc: int, data: bytes, errors: str) -> ToolOutput:
-    """Return what the script gave.
-
-    Raises:
-        ValueError: it is no compressed text, or too much of it.
-    """
+    """Return what the script gave; raise ValueError if it is no compressed text, or too much."""
     if rc == NOT_FOUND:
         return ToolOutput("", errors, NOT_FOUND)
     engine = zlib.decompressobj(_GZIP)

@@ -23,11 +23,7 @@ _Run = Callable[[Sequence[str]], str]
 
 
 def require_new(directory: Path) -> None:
-    """Refuse a directory that has files: texts of two subnets must not mix.
-
-    Raises:
-        UsageError: the directory has files, or is no directory.
-    """
+    """Raise UsageError for what is no empty directory: texts of two subnets must not mix."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"{directory} is there already", "Name a new directory.")
 

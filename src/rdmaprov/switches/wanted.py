@@ -66,11 +66,7 @@ def usual_settings() -> WantedSwitch:
 
 
 def wanted_of(fleet: Fleet) -> WantedSwitch:
-    """Return what a site says of its RoCE fabric.
-
-    Raises:
-        UsageError: no node has RoCE, or nodes differ in it.
-    """
+    """Return what a site says of its RoCE fabric; raise UsageError for none, or for several."""
     nodes = [node for node in fleet.nodes if node.get("fabric_kind") == "roce"]
     site = display_path(str(fleet.site), Path.cwd())
     if not nodes:

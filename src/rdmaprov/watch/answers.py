@@ -77,11 +77,7 @@ class CounterSteps:
 
 
 def parse_names(said: str, rails: int) -> CounterNames:
-    """Return what a node has.
-
-    Raises:
-        OddAnswer: it is not of the expected shape.
-    """
+    """Return what a node has; raise OddAnswer if it is not of the expected shape."""
     data = parse_answer(said, _OPENED, MOST_ANSWER)
     keys = tuple(_key(name, rails) for name in data["names"])
     if len(data["counts"]) != len(keys) or len(set(keys)) != len(keys):
@@ -95,11 +91,7 @@ def parse_names(said: str, rails: int) -> CounterNames:
 
 
 def parse_steps(said: str, counters: int) -> CounterSteps:
-    """Return what changed on a node.
-
-    Raises:
-        OddAnswer: it is not of the expected shape.
-    """
+    """Return what changed on a node; raise OddAnswer if it is not of the expected shape."""
     data = parse_answer(said, _READ, MOST_ANSWER)
     at, by, gone = data["at"], data["by"], data["gone"]
     if len(at) != len(by) or len(set(at)) != len(at) or max([*at, *gone], default=-1) >= counters:

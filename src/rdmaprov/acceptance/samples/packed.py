@@ -81,11 +81,7 @@ class NodeSamples:
 
 
 def parse_samples(data: bytes, rails: int) -> NodeSamples:
-    """Return what a sampler wrote.
-
-    Raises:
-        OddAnswer: it is too large, or not of the expected shape.
-    """
+    """Return what a sampler wrote; raise OddAnswer if it is too large, or of another shape."""
     plain = memoryview(_inflate(data))
     end = bytes(plain[:_MOST_HEAD]).find(b"\n")
     if end < 0:

@@ -39,11 +39,7 @@ def find_run(of: Mapping[str, Any], runs: Path | None = None) -> Path | None:
 
 
 def read_stages(run: Path, of: Mapping[str, Any]) -> dict[str, StageReport]:
-    """Return the whole stages of a run.
-
-    Raises:
-        UsageError: it has none, or is of other nodes or options.
-    """
+    """Return the whole stages of a run; UsageError: it has none, or other nodes or options."""
     kept = _read(run / FILE)
     if kept is None:
         raise UsageError(
