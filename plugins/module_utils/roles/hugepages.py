@@ -199,7 +199,7 @@ def _check_per_node_argument(machine: Machine, size: Wanted) -> None:
     if found is None or (int(found[1]), int(found[2])) < PER_NODE_ARGUMENT:
         raise Refused(
             f"{size.variable}: kernel {release} takes no pages by NUMA node at boot (that came "
-            "with Linux 5.16); write {size.variable.replace('per_numa_node', 'count')}, or "
+            f"with Linux 5.16); write {size.variable.replace('per_numa_node', 'count')}, or "
             "hugepages_1g_allocation: runtime"
         )
 
