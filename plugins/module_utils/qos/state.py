@@ -10,26 +10,18 @@ from ..machine import CommandFailed, Machine, NodeError
 
 @dataclass(frozen=True)
 class Seen:
-    """What a port's DCB is.
+    """What a port's DCB is."""
 
-    Args:
-        host: the host decides, not the firmware by DCBX.
-        entries: the DSCP map's entries, DSCP and priority. There is one only where the port
-            trusts DSCP: mlx5 (en_dcbnl.c) has no other sign of it.
-        cable_length_m: from which the firmware derives when to send a pause.
-        tsa: how each traffic class is served: strict, ets, vendor.
-        percent: each class's share; of no meaning where it is not served by ets.
-        priority_buffer, buffer_bytes: receive buffers; None if the port does not show them.
-    """
-
-    host: bool
+    host: bool  # the host decides, not the firmware by DCBX
+    # the DSCP map's entries, DSCP and priority. There is one only where the port trusts DSCP: mlx5
+    # (en_dcbnl.c) has no other sign of it.
     entries: tuple[tuple[int, int], ...]
     pfc: tuple[bool, ...]
-    cable_length_m: int
-    tsa: tuple[str, ...]
-    percent: tuple[int, ...]
+    cable_length_m: int  # from which the firmware derives when to send a pause
+    tsa: tuple[str, ...]  # how each traffic class is served: strict, ets, vendor
+    percent: tuple[int, ...]  # each class's share; of no meaning where it is not served by ets
     classes: tuple[int, ...]
-    priority_buffer: tuple[int, ...] | None
+    priority_buffer: tuple[int, ...] | None  # receive buffers; None if the port does not show them
     buffer_bytes: tuple[int, ...] | None
 
     @property

@@ -42,18 +42,14 @@ class Sensor:
 
 @dataclass(frozen=True)
 class LinkModule:
-    """What the tool says of a port's link and module.
-
-    Args:
-        part, serial: of the module; empty if it has none.
-        error_ratio: bit errors that were left after correction, per bit, since the counters were
-            cleared; None if the tool does not say.
-    """
+    """What the tool says of a port's link and module."""
 
     readings: tuple[Sensor, ...]
-    part: str
-    serial: str
+    part: str  # of the module; empty if it has none
+    serial: str  # likewise
     advice: str
+    # bit errors that were left after correction, per bit, since the counters were cleared; None if
+    # the tool does not say
     error_ratio: float | None
 
 

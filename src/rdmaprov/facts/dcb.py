@@ -20,26 +20,18 @@ _NO_DCB = "Operation not supported"
 
 @dataclass(frozen=True)
 class Dcb:
-    """What a port's DCB is; where there is one value for each priority or class, eight.
+    """What a port's DCB is; where there is one value for each priority or class, eight."""
 
-    Args:
-        host: the host decides, not the firmware by DCBX.
-        priorities: priority by DSCP, of those DSCPs that the map lists. mlx5 lists some only
-            where the port trusts DSCP; there is no other sign of trust.
-        cable_length_m: from which the firmware derives when to send a pause.
-        tsa: how each traffic class is served: strict, ets, vendor.
-        percent: each class's share of what the strict ones leave; of no meaning but for ets.
-        priority_buffer, buffer_bytes: receive buffers; None where the port shows none.
-    """
-
-    host: bool
+    host: bool  # the host decides, not the firmware by DCBX
+    # priority by DSCP, of those DSCPs that the map lists. mlx5 lists some only where the port
+    # trusts DSCP; there is no other sign of trust.
     priorities: Mapping[int, int]
     pfc: frozenset[int]
-    cable_length_m: int
-    tsa: tuple[str, ...]
-    percent: tuple[int, ...]
+    cable_length_m: int  # from which the firmware derives when to send a pause
+    tsa: tuple[str, ...]  # how each traffic class is served: strict, ets, vendor
+    percent: tuple[int, ...]  # of what strict classes leave, each class's share; only for ets
     classes: tuple[int, ...]
-    priority_buffer: tuple[int, ...] | None
+    priority_buffer: tuple[int, ...] | None  # receive buffers; None where the port shows none
     buffer_bytes: tuple[int, ...] | None
 
     @property

@@ -85,15 +85,10 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Module:
-    """A module that is loaded, and what a boot would load.
+    """A module that is loaded, and what a boot would load."""
 
-    Args:
-        version, disk_version: empty where a module has none, as the kernel's own do.
-        source, disk_source: the checksum of what it was built from, `srcversion`.
-    """
-
-    version: str
-    source: str
+    version: str  # empty where a module has none, as the kernel's own do
+    source: str  # the checksum of what it was built from, `srcversion`
     disk_version: str
     disk_source: str
     path: str
