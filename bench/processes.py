@@ -25,21 +25,13 @@ _SSH = ("ssh", "sftp", "scp")
 
 @dataclass
 class Peak:
-    """The largest values that were seen; memory in MB (1,000,000 bytes).
+    """The largest values that were seen; memory in MB (1,000,000 bytes)."""
 
-    Args:
-        python_mb: of the program and Ansible.
-        ssh_mb: of all ssh clients.
-        processes: of the program and Ansible, at the same time.
-        clients: ssh clients, at the same time.
-        files: open files of one process.
-    """
-
-    python_mb: float = 0
-    ssh_mb: float = 0
-    processes: int = 0
-    clients: int = 0
-    files: int = 0
+    python_mb: float = 0  # of the program and Ansible
+    ssh_mb: float = 0  # of all ssh clients
+    processes: int = 0  # of the program and Ansible, at the same time
+    clients: int = 0  # ssh clients, at the same time
+    files: int = 0  # open files of one process
 
 
 @dataclass(frozen=True)

@@ -40,29 +40,19 @@ class Fabric:
     """A fleet that answers for groups: tests/madeup/isolation.py's `World`, in arrays.
 
     The nodes of a group are a ring, which the slowest of its paths limits; two are a ring, too.
-
-    Args:
-        nodes: share of a healthy node's rate; 0 for one with which tests hang.
-        leaf: number of each node's leaf.
-        uplinks: share of a leaf's nodes that its uplinks can carry at once, by leaf.
-        paths: what the paths between two nodes carry.
-        spread: by how much, at most, hashing slows a path between leaves; each has its own.
-        noise: standard deviation of a test.
-
-    Attributes:
-        rounds: of tests side by side.
-        seconds: on the fleet's clock; ranks start once.
     """
 
-    nodes: Floats
-    leaf: Ints
-    uplinks: Floats
+    nodes: Floats  # share of a healthy node's rate; 0 for one with which tests hang
+    leaf: Ints  # number of each node's leaf
+    uplinks: Floats  # share of a leaf's nodes that its uplinks can carry at once, by leaf
+    # what the paths between two nodes carry
     paths: dict[tuple[int, int], float] = field(default_factory=dict)
+    # by how much, at most, hashing slows a path between leaves; each has its own
     spread: float = 0.0
-    noise: float = 0.0
+    noise: float = 0.0  # standard deviation of a test
     seed: int = 0
-    rounds: int = 0
-    seconds: float = 0.0
+    rounds: int = 0  # of tests side by side
+    seconds: float = 0.0  # on the fleet's clock; ranks start once
 
     def __post_init__(self) -> None:
         """Begin the noise and the clock."""

@@ -49,29 +49,18 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairResult:
-    """What a pair showed.
+    """What a pair showed."""
 
-    Args:
-        pair: that ran.
-        error: why nothing ran; empty if it did.
-        passed: of the unit tests.
-        failed: of the unit tests, errors among them.
-        skipped: of the unit tests.
-        verbs: how plan and validate ended, in the order of VERBS: `passed` or another word.
-        exit_codes: of pytest, for the unit tests and for plan and validate.
-        clock_s: seconds, the making of the environment included.
-        processor_s: seconds of processor for the same.
-    """
-
-    pair: Pair
-    error: str = ""
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
+    pair: Pair  # that ran
+    error: str = ""  # why nothing ran; empty if it did
+    passed: int = 0  # of the unit tests
+    failed: int = 0  # of the unit tests, errors among them
+    skipped: int = 0  # of the unit tests
+    # how plan and validate ended, in the order of VERBS: `passed` or another word
     verbs: tuple[str, ...] = ()
-    exit_codes: tuple[int, ...] = ()
-    clock_s: float = 0.0
-    processor_s: float = 0.0
+    exit_codes: tuple[int, ...] = ()  # of pytest, for the unit tests and for plan and validate
+    clock_s: float = 0.0  # seconds, the making of the environment included
+    processor_s: float = 0.0  # seconds of processor for the same
 
     @property
     def is_good(self) -> bool:

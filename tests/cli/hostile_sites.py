@@ -23,17 +23,12 @@ fabric_rails: [{netdev: ens1}, {netdev: ens2}]
 
 @dataclass(frozen=True)
 class Hostile:
-    """A good site with something hostile in it.
+    """A good site with something hostile in it."""
 
-    Args:
-        id: its name.
-        files: what is written over the good site; None removes.
-        make: does the rest.
-    """
-
-    id: str
+    id: str  # its name
+    # what is written over the good site; None removes
     files: dict[str, str | bytes | None] = field(default_factory=dict)
-    make: Callable[[Path], object] = lambda _site: None
+    make: Callable[[Path], object] = lambda _site: None  # does the rest
 
     def write(self, site: Path, canary: Path) -> None:
         for name, content in {**GOOD, **self.files}.items():

@@ -17,17 +17,13 @@ LOSSLESS_PRIORITY = 3
 
 @dataclass
 class RankFault:
-    """What one process does wrong, and from when on.
+    """What one process does wrong, and from when on."""
 
-    Args:
-        what: `absent` (it never joins), `dies`, `node-dies`, `stuck` (in the kernel), `gpu-stuck`
-            (the GPU's kernel does not end), `sends-wrong`, `sends-wrong-timed` (not in the checks
-            before the times) or `adds-wrong` (what it receives).
-        after: tasks between nodes that its session finishes before.
-    """
-
+    # `absent` (it never joins), `dies`, `node-dies`, `stuck` (in the kernel), `gpu-stuck` (the
+    # GPU's kernel does not end), `sends-wrong`, `sends-wrong-timed` (not in the checks before the
+    # times) or `adds-wrong` (what it receives)
     what: str
-    after: int = 0
+    after: int = 0  # tasks between nodes that its session finishes before
 
 
 @dataclass

@@ -13,28 +13,21 @@ from rdmaprov.isolation.model import FaultyPart
 
 @dataclass
 class World:
-    """A fabric by its capacities, as shares of what a healthy part carries.
+    """A fabric by its capacities, as shares of what a healthy part carries."""
 
-    Args:
-        nodes: what the node's own links carry, by node; 0 for one with which tests hang.
-        pairs: what the path between two nodes carries.
-        under: what a leaf switch carries for each node under it, by leaf.
-        uplinks: what a leaf's uplinks carry of all that its nodes send, by leaf.
-        spines: the same of all leaves.
-        collisions: how many paths between leaves share a link with another flow.
-        noise: the standard deviation of a measurement.
-        seed: of the noise, and of which paths collide.
-    """
-
+    # what the node's own links carry, by node; 0 for one with which tests hang
     nodes: Mapping[str, float] = field(default_factory=dict)
+    # what the path between two nodes carries
     pairs: Mapping[Pair, float] = field(default_factory=dict)
+    # what a leaf switch carries for each node under it, by leaf
     under: Mapping[str, float] = field(default_factory=dict)
+    # what a leaf's uplinks carry of all that its nodes send, by leaf
     uplinks: Mapping[str, float] = field(default_factory=dict)
-    spines: float = 1.0
-    collisions: float = 0.0
-    noise: float = 0.0
+    spines: float = 1.0  # the same of all leaves
+    collisions: float = 0.0  # how many paths between leaves share a link with another flow
+    noise: float = 0.0  # the standard deviation of a measurement
     leaf_of: Mapping[str, str] = field(default_factory=dict)
-    seed: int = 0
+    seed: int = 0  # of the noise, and of which paths collide
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)

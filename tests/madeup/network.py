@@ -27,23 +27,14 @@ CHANNELS_PER_RAIL = 2
 
 @dataclass(frozen=True)
 class Flows:
-    """Data between nodes, all at once; each an array with one value for each flow.
+    """Data between nodes, all at once; each an array with one value for each flow."""
 
-    Args:
-        source: node that sends.
-        target: node that receives.
-        out: the rail that it leaves by.
-        into: the rail that it arrives by.
-        share: bytes for each byte of the collective's message.
-        group: the number of the group that it belongs to.
-    """
-
-    source: Ints
-    target: Ints
-    out: Ints
-    into: Ints
-    share: Floats
-    group: Ints
+    source: Ints  # node that sends
+    target: Ints  # node that receives
+    out: Ints  # the rail that it leaves by
+    into: Ints  # the rail that it arrives by
+    share: Floats  # bytes for each byte of the collective's message
+    group: Ints  # the number of the group that it belongs to
 
     @classmethod
     def joined(cls, parts: list[Flows]) -> Flows:

@@ -13,21 +13,13 @@ Change = Callable[[Place, MadeUpWatch, Fleet, int], None]
 
 @dataclass(frozen=True)
 class WatchFault:
-    """A fault.
+    """A fault."""
 
-    Args:
-        change: changes a second, at a place.
-        kinds: the verdicts that must name the place; no other one may accuse anybody.
-        also: verdicts that may stand beside, of whomever they name.
-        is_leaf: whether the leaf is at fault, not one of its nodes.
-        victims: whether others must be called victims.
-    """
-
-    change: Change
-    kinds: tuple[str, ...]
-    also: tuple[str, ...] = ()
-    is_leaf: bool = False
-    victims: bool = False
+    change: Change  # changes a second, at a place
+    kinds: tuple[str, ...]  # the verdicts that must name the place; no other one may accuse anybody
+    also: tuple[str, ...] = ()  # verdicts that may stand beside, of whomever they name
+    is_leaf: bool = False  # whether the leaf is at fault, not one of its nodes
+    victims: bool = False  # whether others must be called victims
 
     def make(self, place: Place) -> Fault:
         return partial(self.change, place)

@@ -59,19 +59,12 @@ Fault = Callable[["MadeUpWatch", Fleet, int], None]
 
 @dataclass
 class MadeUpWatch:
-    """A fleet that works on its collectives, and what its nodes answer.
+    """A fleet that works on its collectives, and what its nodes answer."""
 
-    Args:
-        nodes: as the site has them, with leaves.
-        seed: of all chance.
-        faults: each changes what the rails do in a second.
-        is_idle: whether no job runs.
-    """
-
-    nodes: Sequence[Node]
-    seed: int = 0
-    faults: Sequence[Fault] = ()
-    is_idle: bool = False
+    nodes: Sequence[Node]  # as the site has them, with leaves
+    seed: int = 0  # of all chance
+    faults: Sequence[Fault] = ()  # each changes what the rails do in a second
+    is_idle: bool = False  # whether no job runs
     left_out: frozenset[str] = frozenset()
     second: int = 0
     kernel_log: dict[int, list[str]] = field(default_factory=dict)

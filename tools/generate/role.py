@@ -14,18 +14,12 @@ Option = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Role:
-    """What is written by hand about a role's variables.
+    """What is written by hand about a role's variables."""
 
-    Args:
-        path: the role's directory.
-        text: what the role owns.
-        options: by variable, its entry in the argument spec.
-        derived: by variable, the template of a default that is made from other variables.
-    """
-
-    path: Path
-    text: str
-    options: Mapping[str, Option]
+    path: Path  # the role's directory
+    text: str  # what the role owns
+    options: Mapping[str, Option]  # by variable, its entry in the argument spec
+    # by variable, the template of a default that is made from other variables
     derived: Mapping[str, str]
 
     @property

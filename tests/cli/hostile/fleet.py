@@ -36,21 +36,14 @@ exec {python} -I -S {program} {lie} "$@"
 
 @dataclass
 class Ran:
-    """What a verb did.
+    """What a verb did."""
 
-    Attributes:
-        code: its exit code.
-        said: what it wrote to its terminal.
-        nodes: of results.json, by name; empty for a verb without.
-        document: results.json.
-        wrong: what no node may make it do, and some node did.
-    """
-
-    code: int
-    said: str
+    code: int  # its exit code
+    said: str  # what it wrote to its terminal
+    # of results.json, by name; empty for a verb without
     nodes: Mapping[str, Any] = field(default_factory=dict)
-    document: Mapping[str, Any] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
+    document: Mapping[str, Any] = field(default_factory=dict)  # results.json
+    wrong: list[str] = field(default_factory=list)  # what no node may make it do, and some node did
 
 
 class Fleet:

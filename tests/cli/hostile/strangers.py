@@ -58,21 +58,15 @@ def listen(first: str | list[Any], more: str | list[Any], pause: float) -> int:
 
 @dataclass(frozen=True)
 class Input:
-    """Something of a stranger's.
+    """Something of a stranger's."""
 
-    Args:
-        title: what it is; no other one of its area has the title.
-        make: writes it below the working directory; returns the words of the program.
-        codes: the exit codes that are right.
-        wrong: returns what is wrong with the working directory and what was printed, if anything.
-        environment: of the program.
-    """
-
-    title: str
+    title: str  # what it is; no other one of its area has the title
+    # writes it below the working directory; returns the words of the program
     make: Callable[[Path], Sequence[object]]
-    codes: frozenset[int]
+    codes: frozenset[int]  # the exit codes that are right
+    # returns what is wrong with the working directory and what was printed, if anything
     wrong: Callable[[Path, str], str] = lambda _place, _said: ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the program
 
 
 class Try:

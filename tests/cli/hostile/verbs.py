@@ -22,16 +22,11 @@ GOOD_STATES = ("passed", "unchanged", "changed", "pending", "half_done", "not_be
 
 @dataclass
 class Tally:
-    """What a verb held.
+    """What a verb held."""
 
-    Attributes:
-        verb: its name.
-        tried: the number of wrong answers.
-        harm: what they did, by title; an empty title is of the run.
-    """
-
-    verb: str
-    tried: int = 0
+    verb: str  # its name
+    tried: int = 0  # the number of wrong answers
+    # what they did, by title; an empty title is of the run
     harm: list[str] = field(default_factory=list)
 
     @property
