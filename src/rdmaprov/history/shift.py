@@ -6,11 +6,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdmaprov.rail_counters.change_points import MIN_CHANGE, change_points
+from rdmaprov.rail_counters.change_points import MIN_CHANGE, change_points, running_medians
 
 WINDOW = 200  # newest values that are looked at; our choice: four years of weekly runs
 _TREND = 30  # of the trend
-_SPIKE = 2  # as change_points: a median of five takes one or two odd values away
 _LEAST_SHARE = 1e-3  # of the median: a rail that sent nothing has no logarithm
 
 
@@ -45,7 +44,7 @@ def shifts(values: Sequence[float]) -> list[Shift]:
     if least <= 0:
         return []
     clean = [max(least, each) for each in values]
-    smooth = _smooth(clean)
+    smooth = running_medians(clean)
     if max(smooth) < min(smooth) * (1 + MIN_CHANGE):  # no two levels of it differ enough
         return []
     cuts = change_points(clean)
@@ -53,14 +52,6 @@ def shifts(values: Sequence[float]) -> list[Shift]:
         return []
     logs = [math.log(each) for each in smooth]
     return [_shift(logs, *region) for region in _regions(logs, cuts)]
-
-
-def _smooth(values: Sequence[float]) -> list[float]:
-    """Return running medians, without what one or two odd values do."""
-    return [
-        statistics.median(values[max(0, at - _SPIKE) : at + _SPIKE + 1])
-        for at in range(len(values))
-    ]
 
 
 def _regions(values: Sequence[float], cuts: list[int]) -> list[tuple[int, list[int], int]]:

@@ -182,10 +182,7 @@ class LabSubnet:
             UsageError: there is no subnet, or no such program.
             SubnetNotUp: the tool did not end in time.
         """
-        environment = self.environment()
-        program = shutil.which(argv[0], path=environment["PATH"])
-        if program is None:
-            raise UsageError(f"{argv[0]} is not installed", "Run: apt-get install infiniband-diags")
+        environment, program = self._find(argv[0], "Run: apt-get install infiniband-diags")
         try:
             for _ in range(_MOST_TRIES):
                 done = subprocess.run(
@@ -213,12 +210,16 @@ class LabSubnet:
         Raises:
             UsageError: there is no subnet, or no such program.
         """
-        environment = self.environment()
-        program = shutil.which(argv[0], path=environment["PATH"])
-        if program is None:
-            raise UsageError(f"{argv[0]} is not installed", "Name a program of your PATH")
+        environment, program = self._find(argv[0], "Name a program of your PATH")
         rc = subprocess.run([program, *argv[1:]], env=environment, check=False).returncode
         return rc if rc >= 0 else _BY_SIGNAL - rc
+
+    def _find(self, name: str, hint: str) -> tuple[dict[str, str], str]:
+        environment = self.environment()
+        program = shutil.which(name, path=environment["PATH"])
+        if program is None:
+            raise UsageError(f"{name} is not installed", hint)
+        return environment, program
 
     def down(self) -> bool:
         """Stop the programs and remove the directory; return whether there was a subnet."""

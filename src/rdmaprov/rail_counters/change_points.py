@@ -32,13 +32,17 @@ def change_points(values: Sequence[float]) -> list[int]:
     logs = [math.log(each) for each in values]
     steps = [abs(two - one) for one, two in itertools.pairwise(logs)]
     noise = statistics.median(steps) / _MAD / math.sqrt(2)
-    smooth = [
-        statistics.median(logs[max(0, at - _SPIKE) : at + _SPIKE + 1]) for at in range(len(logs))
-    ]
+    smooth = running_medians(logs)
     # The largest of n values of chi-square exceeds 2 ln(n / chance) by that chance; neighbours of a
     # running median are alike, which makes sums of them vary up to twice as much.
     least = 2 * 2 * math.log(len(values) / _CHANCE) * noise**2
     return _distinct(smooth, _split(smooth, least), math.log1p(MIN_CHANGE))
+
+
+def running_medians(values: Sequence[float]) -> list[float]:
+    """Return a series without what one or two odd values do."""
+    spans = (slice(max(0, at - _SPIKE), at + _SPIKE + 1) for at in range(len(values)))
+    return [statistics.median(values[span]) for span in spans]
 
 
 def _split(values: Sequence[float], least: float) -> list[int]:

@@ -1,7 +1,7 @@
 """What NVUE has configured: `nv config show -o json`, or the root of its API."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare, SwitchFact
@@ -121,24 +121,16 @@ def _mapping(profile: Mapping[str, Any]) -> dict[str, Any]:
     trust = profile.get("trust")
     if trust not in ("l2", "l3", "both"):
         return {"trusts_dscp": None, "dscp_class": None}
+    named = members(profile.get("dscp")).items()
+    own = _pairs(((key, inner(each, "switch-priority")) for key, each in named), 63)
     # By default eight DSCPs share a switch priority, as `nv show qos roce` shows them.
-    found = {dscp: dscp >> 3 for dscp in range(64)}
-    for key, each in members(profile.get("dscp")).items():
-        dscp, to = whole(key, 0, 63), whole(inner(each, "switch-priority"), 0, 7)
-        if dscp is None or to is None:
-            return {"trusts_dscp": trust != "l2", "dscp_class": None}
-        found[dscp] = to
+    found = None if own is None else {dscp: dscp >> 3 for dscp in range(64)} | own
     return {"trusts_dscp": trust != "l2", "dscp_class": found}
 
 
 def _queues(profile: Mapping[str, Any]) -> dict[int, int] | None:
-    found = {}
-    for key, each in members(profile.get("switch-priority")).items():
-        left, right = whole(key, 0, 7), whole(inner(each, "traffic-class"), 0, 7)
-        if left is None or right is None:
-            return None
-        found[left] = right
-    return found or None
+    named = members(profile.get("switch-priority")).items()
+    return _pairs((key, inner(each, "traffic-class")) for key, each in named) or None
 
 
 def _ecn(profile: Mapping[str, Any]) -> dict[int, EcnCurve] | None:
@@ -187,7 +179,10 @@ def roce_facts(view: Mapping[str, Any]) -> dict[str, Any]:
         "pfc_tx": _enabled(priorities, inner(view, "pfc", "tx-enabled")),
         "trusts_dscp": _trusts_dscp(inner(view, "trust", "trust-mode")),
         "dscp_class": _dscp_map(view),
-        "class_queue": _pairs(view, "tc-map", "switch-prio", "traffic-class"),
+        "class_queue": _pairs(
+            (row.get("switch-prio"), row.get("traffic-class")) for row in _rows(view, "tc-map")
+        )
+        or None,
         "ecn": _roce_ecn(members(view.get("congestion-control"))),
         "shares": _roce_shares(view),
         **_pools(view),
@@ -227,14 +222,15 @@ def _dscp_map(view: Mapping[str, Any]) -> dict[int, int] | None:
     return found or None
 
 
-def _pairs(view: Mapping[str, Any], name: str, key: str, to: str) -> dict[int, int] | None:
+def _pairs(pairs: Iterable[tuple[object, object]], most: int = 7) -> dict[int, int] | None:
+    """Return numbers up to `most` to those up to 7, None if one is not allowed."""
     found: dict[int, int] = {}
-    for row in _rows(view, name):
-        left, right = whole(row.get(key), 0, 7), whole(row.get(to), 0, 7)
+    for key, value in pairs:
+        left, right = whole(key, 0, most), whole(value, 0, 7)
         if left is None or right is None:
             return None
         found[left] = right
-    return found or None
+    return found
 
 
 def _roce_ecn(view: Mapping[str, Any]) -> dict[int, EcnCurve] | None:
