@@ -9,8 +9,7 @@ from rdmaprov.problem import printable
 from rdmaprov.scheduler.model import Scheduler
 from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.scheduler.own_programs import OwnPrograms
-from rdmaprov.scheduler.slurm import Slurm
-from rdmaprov.scheduler.slurm_reservation import SlurmReservation
+from rdmaprov.scheduler.slurm import Slurm, SlurmReservation
 
 _RESERVATION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 KIND, WAIT_S = "scheduler_kind", "scheduler_wait_s"

@@ -11,9 +11,16 @@ from dataclasses import dataclass, replace
 from rdmaprov.problem import printable
 from rdmaprov.scheduler.model import NodeStatus
 from rdmaprov.scheduler.programs import SchedulerError, ask
-from rdmaprov.scheduler.slurm_text import fold_parts, parse_jobs, parse_nodes
+from rdmaprov.scheduler.slurm_text import (
+    fold_parts,
+    is_idle_but_reserved,
+    parse_jobs,
+    parse_nodes,
+    parse_reservation,
+)
 
 _HINT = "Run: scontrol ping"
+_LIST = "List them: scontrol show reservation"
 _ABSENT = "Run this where Slurm's commands are, such as on a login node"
 _HAS_NODES = "R,CG,CF,S,ST"  # running, completing, configuring, suspended, stopped
 WHERE = "Run: sinfo -N; names in the inventory must be Slurm's NodeName"
@@ -88,3 +95,33 @@ def health_check_program(nodes: Sequence[str]) -> str:
 def ask_slurm(*argv: str, hint: str = _HINT) -> str:
     """Return what one of Slurm's commands prints; raise SchedulerError if it ends badly."""
     return ask(argv, hint, _ABSENT)
+
+
+@dataclass(frozen=True)
+class SlurmReservation(Slurm):
+    """Slurm, with none but the nodes of one reservation for idle.
+
+    Nothing is held or released: the reservation is the site's, and stays.
+    """
+
+    name: str
+
+    def status(self, nodes: Sequence[str]) -> Mapping[str, NodeStatus]:
+        """Return the state of each node; idle is one of the reservation without a job."""
+        text = ask_slurm("scontrol", "-o", "show", "reservation", self.name, hint=_LIST)
+        state, reserved = parse_reservation(text)
+        if state != "ACTIVE":
+            raise SchedulerError(f"the reservation {self.name} is not active", _LIST)
+        own = set(reserved)
+        return {
+            name: replace(
+                each, idle=name in own and not each.busy and is_idle_but_reserved(each.word)
+            )
+            for name, each in super().status(nodes).items()
+        }
+
+    def hold(self, nodes: Sequence[str], label: str, seconds: float) -> None:
+        """Do nothing: the reservation keeps other jobs off."""
+
+    def release(self, nodes: Sequence[str], label: str) -> None:
+        """Do nothing: the reservation stays."""
