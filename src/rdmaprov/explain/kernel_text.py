@@ -30,6 +30,6 @@ def read(given: GivenText) -> Shown:
         for each in log.events
         if each.gbps
     ]
-    proves = "" if log.lacks else "nothing since the boot needs a hand"
+    proves = "" if log.lacks or findings else "nothing since the boot needs a hand"
     lacks = (f"the rest: {log.lacks}",) if log.lacks else ()
     return Shown("kernel-log", (given.name,), tuple(says), tuple(findings), proves, lacks, (log,))

@@ -40,7 +40,7 @@ MATTERS = (
     "|Memory failure|memory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
     "|Oops: |BUG: unable|Internal error: |kernel BUG|Kernel panic|protection fault"
     "|[Ll]ink (is )?[Dd]own|Linux version |change power state|; giving up|Request device "
-    "|IO_PAGE_FAULT|arm-smmu-v3 |rdmaprov: "
+    "|IO_PAGE_FAULT|arm-smmu-v3 |rdmaprov: |Nvlink Core is being|: probe (of|with driver) "
 )
 _MATTERS = re.compile(MATTERS)
 _XID = re.compile(
@@ -55,7 +55,10 @@ _SXID = re.compile(
 _RECOVERY = re.compile(r".* to 0x[0-9a-f]{1,8} \(([\w ]{1,40})\)")
 _SEVERITY = re.compile(r"\b(?:(Fatal)|Non-?fatal)\b")
 _GPU = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{7,16})")
+_SENTENCES = ("gpu-lost", "gpu-unsupported")  # whose lines end what _GPU begins
 _LINK_LOST = "sxid-20034"  # LTSSM Fault Up: the switch's end of a link whose GPU may be gone
+_PROBES = ("gpu-lost", "gpu-bar", "gpu-unsupported")  # why a probe fails
+_BEGINS, _BANNER = "driver-begins", "driver-loaded"
 _AFTER = " s after boot"
 
 
@@ -143,6 +146,7 @@ class _Reading:
         self.begins = False
         self.dropped = 0
         self.gpu = ""  # of `NVRM: The NVIDIA GPU`, which the lines behind it complete
+        self.loads = False  # whether the driver is being loaded, and its banner comes
 
     def add_line(self, line: str) -> None:
         head = _HEAD.match(line)
@@ -172,7 +176,8 @@ class _Reading:
         for pattern, meaning in catalogue.rows():
             if found := pattern.match(message):
                 groups = found.groupdict("")
-                if meaning.kind == "gpu-lost" and not any(groups.values()):
+                is_rest = meaning.kind in _SENTENCES and "[NV_ERR" not in message
+                if is_rest and not any(groups.values()):
                     groups["device"] = self.gpu
                 return meaning, groups
         return None
@@ -181,12 +186,18 @@ class _Reading:
         via = _device(groups.get("device", ""))
         device = _device(groups.get("device2", "")) or via
         if meaning.action == CLEAR:
-            self._end(meaning.clears, device)
+            if meaning.clears and not (meaning.kind == _BANNER and self.loads):
+                self._end(meaning.clears, device)
+            self.loads = meaning.kind == _BEGINS or (self.loads and meaning.kind != _BANNER)
             return
-        if meaning.kind == _LINK_LOST and {"xid-79", "gpu-lost"} & {
-            kind for kind, _, _ in self.live
-        }:
+        known = {(kind, each) for kind, each, _ in self.live}
+        is_gone = not {"xid-79", "gpu-lost"}.isdisjoint(kind for kind, _ in known)
+        if meaning.kind == "gpu-lost" and not device and is_gone:
+            return  # of a GPU that is named already
+        if meaning.kind == _LINK_LOST and is_gone:
             meaning = replace(meaning, action=IGNORE, means="a link went down with its GPU")
+        if meaning.kind == "gpu-probe" and known & {(each, device) for each in _PROBES}:
+            return  # it is said why
         if detail := printable(groups.get("detail", "")):
             meaning = replace(meaning, means=f"{meaning.means}: {detail}")
         key = (meaning.kind, device, meaning.action)
@@ -201,9 +212,10 @@ class _Reading:
             self.live[key] = LogEvent(meaning, device, via, when, when, pid, program, gbps=gbps)
 
     def _end(self, kinds: tuple[str, ...], device: str) -> None:
-        """Make history of live events: of these kinds, on a device, on all if it is empty."""
+        """Make history of live events of these kinds: on a device or on none, or if empty, all."""
         for key, event in [*self.live.items()]:
-            if key[0].startswith(kinds) and device in ("", event.device, event.via):
+            is_its = not event.device or device in ("", event.device, event.via)
+            if key[0].startswith(kinds) and is_its:
                 del self.live[key]
                 self.past = [*self.past, event][-MOST_EVENTS:]
 
@@ -219,7 +231,8 @@ def _settled(meaning: Meaning, message: str) -> Meaning:
         words = found[1] if found else ""
         action = catalogue.table()["recovery"].get(words, UNKNOWN)
         means = f"{meaning.means} to '{words}'"
-        return replace(meaning, action=action, means=means, clears=("xid-", "gpu-init"))
+        ends = ("xid-", "gpu-init", "gpu-reset")
+        return replace(meaning, action=action, means=means, clears=ends)
     return meaning
 
 

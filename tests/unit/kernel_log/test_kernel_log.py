@@ -176,6 +176,37 @@ def test_remedy_says_how_to_note_a_repair_in_words_that_the_reader_reads():
     assert "/dev/kmsg" not in nameless.remedy
 
 
+def loads():
+    """Return each block of loads.txt: what is live behind it, and its text."""
+    _, *blocks = re.split(r"(?m)^= \S+\n", (FIXTURES / "kernel_log/loads.txt").read_text())
+    for block in blocks:
+        lines = block.splitlines(keepends=True)
+        live = [tuple(line.split()[1:]) for line in lines if line[:2] == ": "]
+        yield live, "".join(line for line in lines if line[:2] != ": ")
+
+
+def live_of(text):
+    return [(e.meaning.action, e.meaning.kind, e.device or "-") for e in parse_log(text).events]
+
+
+@pytest.mark.parametrize(("live", "text"), [*loads()])
+def test_fault_of_a_load_outlives_its_banner_and_ends_with_the_next_load(live, text):
+    assert live_of(text) == live
+    ends = [
+        "nvidia-nvlink: Nvlink Core is being initialized, major device number 235",
+        "mlx5_core 0000:01:00.0: firmware version: 28.43.2026",
+    ]
+    assert live_of(f"{text}\n{ends[0]}\n{ends[1]}\n") == []
+
+
+def test_reset_that_the_driver_asked_for_ends_with_the_reset():
+    asked = "NVRM: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x62)"
+    assert live_of(f"{asked}\n{CHANGED} to 0x0 (None)") == []
+    assert live_of(f"{LOST}\nNVRM: Assertion failed: [NV_ERR_GPU_IS_LOST]") == [
+        ("reboot", "xid-79", "0000:3b:00.0")
+    ]
+
+
 def test_lines_that_end_a_sentence_have_its_device():
     text = "NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: (PCI ID: 10de:26b5) installed in this system\n"
     assert said(f"{text}NVRM: fallen off the bus and is not responding to commands.\n") == [
