@@ -21,7 +21,7 @@ from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
 
-pytestmark = needs_namespace
+pytestmark = [needs_namespace, pytest.mark.waits]
 
 MOUNTS = {"run": "/run", "bin": "/usr/local/sbin", "limits.d": "/etc/security/limits.d"}
 PODMAN = """\

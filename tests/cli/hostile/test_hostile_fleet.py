@@ -10,6 +10,8 @@ from tests.cli.hostile.stranger_inputs import AREAS
 from tests.cli.hostile.strangers import tried
 from tests.cli.hostile.verbs import try_run
 
+pytestmark = pytest.mark.waits
+
 # What repeats a boundary that another run crosses too.
 REPEATED = {
     ("apply --drifted", "all"),
