@@ -63,6 +63,7 @@ class Pull:
         self._machine, self._is_due = self._new_machine(), False
         self.state: dict[str, Any] = {
             **{name: bundle[name] for name in ("node", "number", "site", "bundle")},
+            "code": bundle.get("code", ""),  # a program of before states does not say it
             "boot_id": self._machine.value(_BOOT_ID) or "",
             "began": time.time(),
             "verdict": UNKNOWN,
@@ -90,7 +91,8 @@ class Pull:
                 self._converge()
             except NodeError as error:
                 self._end(FAILED, str(error), _kind(error))
-            self.state["ended"] = time.time()
+            uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            self.state.update(ended=time.time(), uptime_s=uptime_s)
             self._save(self.state)
             if self._is_due:
                 self._machine.run(["systemctl", "reboot"])

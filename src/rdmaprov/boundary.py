@@ -64,7 +64,7 @@ def parse_file(
         OddAnswer: it is not JSON, of another shape, or takes too much memory.
     """
     # The widest character of a text says how many bytes each takes (PEP 393).
-    widest = 4 if _WIDEST.search(data) else 2 if _WIDE.search(data) else 1
+    widest = 1 if data.isascii() else 4 if _WIDEST.search(data) else 2 if _WIDE.search(data) else 1
     if len(data) * widest > _MOST_TEXT:
         raise OddAnswer(f"its answer exceeds {_MOST_TEXT >> 20} MiB as text")
     try:
@@ -142,9 +142,10 @@ def message(value: object) -> str | None:
     """Check what a program said, such as an error: any characters that UTF-8 has."""
     if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
         return WRONG
-    return WRONG if any("\ud800" <= each <= "\udfff" for each in value) else RIGHT
+    return RIGHT if value.isascii() or not _SURROGATE.search(value) else WRONG
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 WHY = text(most=300)  # a sentence for people
 
 

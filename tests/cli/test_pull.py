@@ -18,6 +18,7 @@ from tests.cli.namespaced import needs_namespace
 from tests.program import call
 from tests.unit.helpers.sites import GOOD, write
 
+from rdmaprov.certificate.ssh_signature import key_of
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.node import bundle as program
 
@@ -99,7 +100,9 @@ class Node:
         self.place = place
         for name in ("lib", "run", "module/mlx5_core/parameters", "etc/modprobe.d", "bin"):
             (place / name).mkdir(parents=True)
-        (place / "etc/rdmaprov").mkdir()
+        for name in ("rdmaprov", "ssh"):
+            (place / "etc" / name).mkdir()
+        key(place / "etc/ssh", "ssh_host_ed25519_key")
         for name in ("passwd", "group", "ld.so.cache"):
             if Path("/etc", name).exists():
                 shutil.copy(Path("/etc", name), place / "etc")
@@ -150,6 +153,16 @@ class Node:
         found: dict[str, Any] = json.loads((self.place / "lib/rdmaprov/state.json").read_text())
         return found
 
+    def signed_state(self) -> tuple[str, str, str, set[str]]:
+        """Return what the node signed with its host key: its name, verdict, boot and roles."""
+        signed = json.loads((self.place / "lib/rdmaprov/state.signed").read_text())
+        host_key = (self.place / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2]
+        text = signed["signed"].encode()
+        assert key_of(text, signed["signature"], program.STATE_NAMESPACE).split() == host_key
+        said = json.loads(signed["signed"])
+        assert said["site"] == self.state["site"]
+        return said["node"], said["verdict"], said["boot_id"], set(said["roles"])
+
     def asked(self) -> list[str]:
         path = self.place / "run/asked"
         return path.read_text().splitlines() if path.exists() else []
@@ -159,7 +172,8 @@ class Node:
         return {
             str(path.relative_to(self.place)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(self.place.rglob("*"))
-            if path.is_file() and path.name not in ("state.json", "lock", "bundle", "signers")
+            if path.is_file()
+            and path.name not in ("state.json", "state.signed", "lock", "bundle", "signers")
         }
 
 
@@ -193,6 +207,7 @@ def test_node_applies_reboots_once_and_is_proven_for_one_boot(node: Node):
     assert (node.tree(), node.asked()) == (before, [])
     assert {each["state"] for each in node.state["roles"].values()} == {"unchanged"}
     assert node("check") == (0, said)
+    assert node.signed_state() == ("n1", "proven", BOOTS[1], {"mlx5", "limits"})
     node.boot(2, "1")
     assert node("check")[0] == 1
 
@@ -288,6 +303,7 @@ def test_run_that_is_killed_leaves_no_proof_and_the_next_one_repairs(node: Node)
     (node.place / "run/hang").unlink()
     assert node("check")[0] == 1
     assert node.state["kind"] == "interrupted"
+    assert node.signed_state()[1] == "unknown"
     code, said = node("apply")
     assert code == 0, said
     assert node.state["roles"]["limits"]["state"] == "changed", "it was not reached before"

@@ -13,6 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from rdmaprov.errors import UsageError
 from rdmaprov.problem import printable
 
@@ -108,6 +111,43 @@ def is_by(data: bytes, signature: bytes, namespace: str, keys: Sequence[str]) ->
     with _file("".join(lines).encode()) as allowed, _file(signature) as path:
         words = ["verify", "-f", allowed, "-I", _ANYONE, "-n", namespace, "-s", path]
         return _ask(words, data).returncode == 0
+
+
+def key_of(data: bytes, armored: str, namespace: str) -> str:
+    """Return the public key that signed data, as `type base64`, whoever has it.
+
+    Ed25519 is verified in this process: ten thousand of ssh-keygen's would take a minute.
+
+    Raises:
+        NotSigned: the signature is not of this data, or for another purpose.
+    """
+    kind, why = b"", "it has no signature of what it says"
+    try:
+        blob = base64.b64decode("".join(armored.split()[3:-3]), validate=True)
+        public, _, _, algorithm, signature = _strings(blob.removeprefix(b"SSHSIG\0\0\0\1"))
+        kind, *parts = _strings(public)
+        key = f"{kind.decode()} {base64.b64encode(public).decode()}"
+        if kind == b"ssh-ed25519":
+            hashed = {b"sha256": hashlib.sha256, b"sha512": hashlib.sha512}[algorithm](data)
+            signed = (namespace.encode(), b"", algorithm, hashed.digest())
+            whole = b"".join(len(each).to_bytes(4, "big") + each for each in signed)
+            [_, own] = _strings(signature)
+            Ed25519PublicKey.from_public_bytes(*parts).verify(own, b"SSHSIG" + whole)
+    except (InvalidSignature, LookupError, TypeError, ValueError) as error:
+        raise NotSigned(why) from error
+    if kind != b"ssh-ed25519" and not is_by(data, armored.encode(), namespace, [key]):
+        raise NotSigned(why)
+    return key
+
+
+def _strings(data: bytes) -> Iterator[bytes]:
+    """Yield the strings that data has, each behind its length (RFC 4251, 5)."""
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        if len(data) < 4 + size:
+            raise ValueError("it is cut off")
+        yield data[4 : 4 + size]
+        data = data[4 + size :]
 
 
 @contextmanager

@@ -103,10 +103,22 @@ def site_or_record(site: Path | None, record_file: Path | None, **others: object
     """
     if site is None and record_file is None:
         raise UsageError("no SITE given", "Pass the inventory directory, or --record FILE.")
-    for name, value in others.items() if record_file is not None else ():
-        if value:
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} and --record exclude each other", "Pass one of them.")
+    if record_file is not None:
+        exclude("record", **others)
+
+
+def exclude(option: str, **others: object) -> None:
+    """Refuse options that have no meaning beside another one.
+
+    Args:
+        others: their values, by name.
+
+    Raises:
+        UsageError: one is given.
+    """
+    for name in (name for name, value in others.items() if value):
+        what = f"--{name.replace('_', '-')} and --{option} exclude each other"
+        raise UsageError(what, "Pass one of them.")
 
 
 limit_option = click.option(

@@ -8,6 +8,7 @@ import click
 
 from rdmaprov.cli.options import (
     PasswordOptions,
+    exclude,
     idle_option,
     json_option,
     limit_option,
@@ -42,6 +43,21 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
     help="Connect with testinfra's own backends, such as ssh://HOST or local://.",
 )
 @record_option
+@click.option(
+    "--from-states",
+    "states",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Connect to no node; judge the states that nodes signed, each as DIR/NODE.state.",
+)
+@click.option(
+    "--max-age",
+    metavar="HOURS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=24,
+    show_default=True,
+    help="With --from-states: what an older state says is unknown.",
+)
 @json_option
 @publish_options
 @password_options
@@ -52,6 +68,8 @@ def validate(
     is_idle: bool,
     hosts: str | None,
     record_file: Path | None,
+    states: Path | None,
+    max_age: float,
     json_file: IO[str] | None,
     options: tuple[str, ...],
     **passwords: Unpack[PasswordOptions],
@@ -64,19 +82,24 @@ def validate(
     if record_file is not None and site is not None and not site.is_dir():
         site, options = None, (str(site), *options)  # a word of pytest's
     asks = passwords["ask_become_pass"]
-    others = {"limit": limit, "idle": is_idle, "hosts": hosts, **publish_targets()}
-    site_or_record(site, record_file, **others, ask_become_pass=asks)
+    ways = {"hosts": hosts, "idle": is_idle, "ask_become_pass": asks}
+    others = {"limit": limit, "from_states": states, **publish_targets()}
+    site_or_record(site, record_file, **ways, **others)
     if record_file is not None:
         from rdmaprov.cli.record_replay import validate_record
 
         options = (*_VERBOSITY[verbosity()], *options)
         return validate_record(site, record_file, options, json_file, passwords)
     assert site is not None  # noqa: S101 - or it was refused
+    if states is not None:
+        exclude("from-states", **ways, pytest_options=options)
+        from rdmaprov.cli.validate_states import validate_states
+
+        return validate_states(site, limit, states, max_age, json_file, passwords)
     if str(site).startswith("-"):
         raise UsageError(f"the site must come before {site}", f"Run: rdmaprov validate SITE {site}")
-    for other, given in (("--limit", limit), ("--idle", is_idle), ("--ask-become-pass", asks)):
-        if hosts and given:
-            raise UsageError(f"{other} and --hosts exclude each other", "Pass one of them.")
+    if hosts:
+        exclude("hosts", limit=limit, idle=is_idle, ask_become_pass=asks)
     from rdmaprov.cli import pipe, session
     from rdmaprov.terminal import Line
     from rdmaprov.validate.run import ValidateRequest, run

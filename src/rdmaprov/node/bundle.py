@@ -6,6 +6,7 @@ part of a bundle: nothing of one is believed or run before its signature is veri
 
 import argparse
 import base64
+import glob
 import hashlib
 import importlib
 import json
@@ -18,14 +19,19 @@ import tempfile
 import time
 
 OK, FAILED, USAGE, UNKNOWN, PENDING = 0, 1, 2, 4, 5  # as the exit codes of rdmaprov
-CODES = {"proven": OK, "failed": FAILED, "unknown": UNKNOWN, "pending": PENDING}
+PROVEN = "proven"
+CODES = {PROVEN: OK, "failed": FAILED, "unknown": UNKNOWN, "pending": PENDING}
 NAMESPACE = "rdmaprov-bundle"
-VERSION = 1  # of bundles
+STATE_NAMESPACE = "rdmaprov-state"
+VERSION = STATE_VERSION = 1  # of bundles, and of states
 BUNDLE, SIGNERS = "/etc/rdmaprov/bundle", "/etc/rdmaprov/signers"
 STATE = "/var/lib/rdmaprov/state.json"
+SIGNED_STATE = "/var/lib/rdmaprov/state.signed"
+HOST_KEYS = "/etc/ssh/ssh_host_*_key"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 SERIAL = "/sys/class/dmi/id/product_serial"
-MOST_BYTES = 16 << 20
+MOST_BYTES, MOST_STATE = 16 << 20, 64 << 10
+MOST_WHY = 300  # characters: with all reasons, whatever they have, a state is not larger
 LIMIT_S = 60
 PYTHON = (3, 8)  # of what a bundle has
 
@@ -104,6 +110,7 @@ def open_bundle(given):
         what = "{}: it is for {}, and this is {}"
         raise NotTaken(what.format(given.bundle, wanted, own))
     bundle["bundle"] = hashlib.sha256(text).hexdigest()
+    bundle["code"] = hashlib.sha256(base64.b64decode(bundle["archive"])).hexdigest()
     return bundle
 
 
@@ -134,15 +141,45 @@ def read_state():
 
 
 def write_state(state):
-    """Keep a state, whole or not at all."""
+    """Keep a state, and what a controller needs of it, signed; each whole or not at all."""
     os.makedirs(os.path.dirname(STATE), exist_ok=True)
-    new = "{}.{}.new".format(STATE, os.getpid())
+    if "verdict" in state:
+        signed = sign_state(state)
+        state["unsigned"] = "" if signed["signature"] else "its state cannot be signed"
+        write(SIGNED_STATE, json.dumps(signed))
+    write(STATE, json.dumps(state, indent=1))
+
+
+def write(path, text):
+    """Write a file that only root can read, whole or not at all."""
+    new = "{}.{}.new".format(path, os.getpid())
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        json.dump(state, file, indent=1)
+        file.write(text)
         file.flush()
         os.fsync(descriptor)
-    os.rename(new, STATE)
+    os.rename(new, path)
+
+
+def sign_state(state):
+    """Return what a controller needs of a state, and its signature by a host key of the node."""
+    names = ("node", "number", "site", "bundle", "code", "boot_id", "verdict", "why")
+    own = {name: state.get(name, "") for name in names}
+    own.update(rdmaprov_state=STATE_VERSION, ended=state.get("ended", state.get("began", 0)))
+    own.update(uptime_s=state.get("uptime_s", 0), why=own["why"][:MOST_WHY])
+    own["roles"] = {
+        role: {"state": each["state"], "kind": each["kind"], "why": each["why"][:MOST_WHY]}
+        for role, each in state["roles"].items()
+    }
+    text = json.dumps(own, sort_keys=True)
+    for key in sorted(glob.glob(HOST_KEYS), key=lambda path: "ed25519" not in path):
+        try:
+            code, lines = ask(["sign", "-q", "-f", key, "-n", STATE_NAMESPACE], text.encode())
+        except NotTaken:
+            continue
+        if code == 0:
+            return {"signed": text, "signature": "\n".join(lines)}
+    return {"signed": text, "signature": ""}
 
 
 def apply(given):
@@ -178,7 +215,8 @@ def apply(given):
 def describe(state):
     """Return a state as a line."""
     named = "bundle {} of site {}".format(state["number"], state["site"][:12])
-    return "{}: {}".format(state["verdict"], "; ".join(filter(None, [state["why"], named])))
+    said = [state["why"], state.get("unsigned"), named]
+    return "{}: {}".format(state["verdict"], "; ".join(filter(None, said)))
 
 
 def check(given):

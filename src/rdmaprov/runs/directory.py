@@ -22,6 +22,7 @@ def runs_directory() -> Path:
     return Path(os.environ.get("RDMAPROV_RUNS") or "runs")
 
 
+STAMP = "%Y%m%d-%H%M%S"  # how the name of a run begins
 _INVISIBLE = re.compile(f"[{CONTROL}]")
 
 
@@ -35,7 +36,7 @@ class RunDirectory:
     def __init__(self, verb: str, mask: Mask, log: str = "ansible.log") -> None:
         self._mask = mask
         self.missed: dict[Path, OSError] = {}
-        self.path = _make_directory(runs_directory(), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
+        self.path = _make_directory(runs_directory(), f"{datetime.now():{STAMP}}-{verb}")
         mask.run = self.path
         (self.path / "logs").mkdir(mode=0o700)
         self._log_path = self.path / "logs" / log

@@ -89,11 +89,12 @@ def last_words(site: Path, nodes: Collection[str], runs: Path | None = None) -> 
 
 @cache
 def last_complete(site: Path, runs: Path) -> dict[str, tuple[str, float, str]]:
-    """Return by node of its newest complete `validate`: boot, uptime as that began (s), run."""
+    """Return by node of its newest whole `validate`: boot, uptime as that began (s), run."""
     found: dict[str, tuple[str, float, str]] = {}
     for path in newest_paths(runs, "validate")[:MOST_READ]:
         data = results_of(path, site) or {}
-        for node, own in data.get("nodes", {}).items():
+        nodes = {} if left_out(data) else data.get("nodes", {})  # states have no kernel log
+        for node, own in nodes.items():
             if isinstance(own, dict) and own.get("complete") is True and node not in found:
                 with suppress(KeyError, TypeError, ValueError):  # somebody's work
                     began_s = float(own["uptime_s"]) - float(data["seconds"])

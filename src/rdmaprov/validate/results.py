@@ -136,6 +136,11 @@ class CheckResults:
         """Return why not all checks were run; empty if they were."""
         return "interrupted" if self.interrupted else self.stopped
 
+    def add(self, found: CheckResult) -> None:
+        """Note a check that pytest did not run."""
+        self._count(found.test, found.node, found.outcome)
+        self.judged += [] if found.outcome is Outcome.PASSED else [found]
+
     def _count(self, test: str, node: str, outcome: Outcome) -> None:
         self.counts[outcome] += 1
         self.by_node.setdefault(node, Counter())[outcome] += 1
