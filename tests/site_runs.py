@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,15 @@ class SiteRuns:
         return document
 
 
-def keep_validated(directory: Path, site: Path, names: Iterable[str]) -> None:
-    """Write a run of a complete validate that passed."""
-    nodes = {name: {"state": "passed", "complete": True} for name in names}
+def keep_validated(
+    directory: Path, site: Path, names: Iterable[str], boots: Mapping[str, str] | None = None
+) -> None:
+    """Write a run of a complete validate that passed, in these boots if they are known."""
+    nodes: dict[str, dict[str, object]] = {}
+    for name in names:
+        nodes[name] = {"state": "passed", "complete": True}
+        if boots:
+            nodes[name] |= {"boot_id": boots[name], "uptime_s": 600.0}
     path = directory / "runs/20260101-120000-validate/results.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"schema": 1, "site": str(site), "nodes": nodes}))

@@ -90,7 +90,8 @@ class CertifiedFleet(MadeUpNodes):
         self.allowed = directory / "allowed_signers"
         self.allowed.write_text(f"ops@example.com {public(self.operator)}\n")
         self._write_site()
-        keep_validated(directory, directory / "site", self.roots)
+        boots = {name: self.boot_id(number) for number, name in enumerate(self.roots)}
+        keep_validated(directory, directory / "site", self.roots, boots)
 
     def _write_site(self) -> None:
         hosts = self.directory / "known_hosts"
@@ -110,7 +111,8 @@ class CertifiedFleet(MadeUpNodes):
                 {"netdev": f"rail{r}", "address": f"{rail_address(r, number)}/16", "gpus": [r]}
                 for r in range(self.shape.rails)
             ]
-            put(self.directory, f"site/host_vars/{name}.yml", json.dumps({"fabric_rails": rails}))
+            own = {"fabric_rails": rails, "fabric_leaf": self.shape.leaf_name(number)}
+            put(self.directory, f"site/host_vars/{name}.yml", json.dumps(own))
 
     def _answer(self, name, command):
         try:

@@ -1,7 +1,7 @@
 """The whole gate on a made-up fleet."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,11 @@ from tests.madeup.shape import NOISE, FleetShape
 from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance import gate
+from rdmaprov.acceptance.ledger import KeptProofs
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import USUAL, StageReport
 from rdmaprov.acceptance.stages import pairs
+from rdmaprov.certificate.statement import node_digest
 from rdmaprov.cli.accept_run import document
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head
@@ -67,7 +69,33 @@ def accept(
         keep: writes a file of evidence; by default, it ends with the gate.
         options: the gate's.
     """
-    fleet = MadeUpFleet(shape, kind, seed, noise)
+    return accept_nodes(
+        MadeUpFleet(shape, kind, seed, noise), on_stage=on_stage, known=known, keep=keep, **options
+    )
+
+
+def accept_nodes(
+    fleet: MadeUpFleet,
+    names: Collection[str] | None = None,
+    *,
+    on_stage: Callable[[str], None] = lambda _line: None,
+    known: Mapping[str, StageReport] | None = None,
+    keep: Callable[[str, str], Path | None] | None = None,
+    proofs: KeptProofs | None = None,
+    **options: Any,
+) -> Acceptance:
+    """Run the gate on some nodes of a fleet, whose clock runs on.
+
+    Args:
+        fleet: whose nodes answer.
+        names: of the nodes; None for all.
+        on_stage: as of `accept`.
+        known: as of `accept`.
+        keep: as of `accept`.
+        proofs: what kept runs say of nodes.
+        options: the gate's.
+    """
+    nodes = [each for each in site_nodes(fleet.shape) if names is None or each.name in names]
     runner = MadeUpRunner(fleet)
     measure = pairs.measure_site_paths
 
@@ -84,13 +112,15 @@ def accept(
             return path
 
         made = gate.Gate(
-            nodes=site_nodes(shape),
+            nodes=tuple(nodes),
             connection=MadeUpNodes(fleet),
             options=gate.Options(**options),
             keep=keep or write,
             on_stage=on_stage,
             known=known or {},
             on_report=lambda reports: fleet.end_stage(reports[-1].name),
+            proofs=proofs or {},
+            digests={each.name: node_digest(each, lambda data: data) for each in nodes},
         )
         with (
             mock.patch.object(gate, "Launcher", return_value=runner),

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import Counter
 
 import numpy as np
 from tests.madeup.clock import CLOCKS, Cost
@@ -26,6 +27,7 @@ class MadeUpFleet:
     Attributes:
         seconds: on its own clock, the usual one.
         stages: seconds of each stage that ended, by each of CLOCKS.
+        boots: how often each node has booted since.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class MadeUpFleet:
         self.stages: dict[str, list[float]] = {}
         self._spent = [0.0 for _ in CLOCKS]
         self.tasks = 0
+        self.boots: Counter[int] = Counter()
         self.number_of = {name: number for number, name in enumerate(shape.names)}
 
     def pass_time(self, cost: float | Cost) -> None:

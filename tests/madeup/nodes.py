@@ -94,6 +94,7 @@ class MadeUpNodes:
             "addresses": {MANAGEMENT: [management_address(node)], **addresses},
             "hostname": fleet.shape.names[node],
             "identity": self._identity(node),
+            "boot_id": self.boot_id(node),
         }
 
     def _identity(self, node: int) -> dict[str, Any]:
@@ -126,6 +127,9 @@ class MadeUpNodes:
             "versions": dict.fromkeys(("system", "amdgpu", "mlx5"), "")
             | {"kernel": "6.8.0-64-generic", "nvidia": "570.86.15"},
         }
+
+    def boot_id(self, node: int) -> str:
+        return f"{node:08x}-0000-4000-8000-{self._fleet.boots[node]:012x}"
 
     def _answer_log(self, node: int, _asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"log": self._fleet.condition.kernel_log.get(node, []), "lacks": ""}

@@ -4,9 +4,10 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rdmaprov.acceptance import ledger
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.evidence.kernel import judge_kernels
 from rdmaprov.acceptance.live.ranks import LiveRanks
@@ -45,6 +46,8 @@ class Gate:
         words: the last word of `validate` about each node; None if it does not matter.
         known: stages of an interrupted run, which are not done again.
         is_limited: the site has other nodes, too.
+        proofs: what kept runs say of nodes; what they prove is not measured again.
+        digests: of each node's variables in the site; of nodes without one, no later run takes.
     """
 
     nodes: tuple[Node, ...]
@@ -58,6 +61,8 @@ class Gate:
     known: Mapping[str, StageReport] = field(default_factory=dict)
     on_report: Callable[[Sequence[StageReport]], None] = lambda _reports: None
     is_limited: bool = False
+    proofs: ledger.KeptProofs = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> GateResult:
         """Return the result; an interrupt ends everything on all nodes and is part of it.
@@ -71,7 +76,7 @@ class Gate:
                 f"{', '.join(names)}: accept needs two nodes or more",
                 "Measurements need two nodes: add a node that is known to be good to --limit",
             )
-        result = GateResult(names)
+        result = GateResult(names, digests=self.digests)
         try:
             with ExitStack() as stack:
                 runner = Launcher(self.connection, self.on_event)
@@ -94,6 +99,7 @@ class StageRun:
 
     Attributes:
         site: what is known of them; None until the preflight has passed.
+        proofs: of those that are as they were.
     """
 
     gate: Gate
@@ -103,6 +109,7 @@ class StageRun:
     nodes: list[Node]
     site: GateSite | None = None
     live: LiveRanks | None = None
+    proofs: ledger.KeptProofs = field(default_factory=dict)
     _live_stack: ExitStack = field(default_factory=ExitStack)
 
     def run_all(self) -> None:
@@ -176,25 +183,55 @@ class StageRun:
         found = preflight.other_boots(gate.words, self.result.facts, gate.is_limited)
         report.findings += found
         report.left_out |= {name: each.what for each in found for name in each.nodes}
+        now = self.result.nodes_as_data()
+        self.proofs, notes = ledger.still_true(gate.proofs, now, self.result.backend)
+        report.notes += notes
         return report
 
     def _run_gpu(self) -> StageReport:
-        return stages_gpu.run_gpu(self._known(), self.runner, self.gate.options.limit_s)
+        limit_s = self.gate.options.limit_s
+        return self._run_alone("gpu", lambda site: stages_gpu.run_gpu(site, self.runner, limit_s))
 
     def _run_host(self) -> StageReport:
-        gate, site = self.gate, self._known()
-        report = stages_host.run_host(site, self.runner, gate.options.limit_s)
-        add_host_paths(report, gate.connection, site, gate.keep)
+        def measure(site: GateSite) -> StageReport:
+            report = stages_host.run_host(site, self.runner, self.gate.options.limit_s)
+            add_host_paths(report, self.gate.connection, site, self.gate.keep)
+            return report
+
+        return self._run_alone("host", measure)
+
+    def _run_alone(self, name: str, measure: Callable[[GateSite], StageReport]) -> StageReport:
+        """Run a stage of single nodes on those that no kept run proves."""
+        site = self._known()
+        proven = ledger.proven(self.proofs, name, site.nodes)
+        left = site.without(proven)
+        report = measure(left) if left.nodes else StageReport(name)
+        ledger.take(report, proven)
         return report
 
     def _run_pairs(self) -> StageReport:
-        return run_site_pairs(
-            self.gate.connection, self._known(), self.gate.options, self._open_live
+        gate = self.gate
+        return self._run_between(
+            "pairs",
+            lambda site: run_site_pairs(gate.connection, site, gate.options, self._open_live),
         )
 
     def _run_groups(self) -> StageReport:
+        return self._run_between(
+            "groups", lambda site: stages_groups.run_groups(self._open_live(site), site)
+        )
+
+    def _run_between(self, name: str, measure: Callable[[GateSite], StageReport]) -> StageReport:
+        """Run a stage of several nodes between those that one kept run proved together."""
         site = self._known()
-        return stages_groups.run_groups(self._open_live(site), site)
+        every = self.gate.options.pairs  # asked for all of them, now
+        proven = {} if every else ledger.proven_leaves(self.proofs, name, site.nodes)
+        if len({each.runs[name] for each in proven.values()}) == 1:
+            report, what = StageReport(name), ""
+        else:
+            report, what = measure(replace(site, is_joined=bool(proven))), "under each leaf, "
+        ledger.take(report, proven, what)
+        return report
 
     def _open_live(self, site: GateSite) -> LiveRanks:
         """Return the ranks that wait for tasks of pairs and groups."""

@@ -37,6 +37,7 @@ class Options:
         soak_s: seconds of a soak at the end; 0 for none.
         keep_going: continue without the nodes that a stage found bad; else stop after it.
         cross_rail: test paths from each rail to the others, too.
+        join: do not measure again what kept runs prove of nodes that are as they were.
     """
 
     backend: str = "auto"
@@ -48,6 +49,7 @@ class Options:
     soak_s: float = 0.0
     keep_going: bool = True
     cross_rail: bool = False
+    join: bool = False
 
     @property
     def wanted(self) -> tuple[str, ...]:

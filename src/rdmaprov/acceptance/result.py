@@ -42,6 +42,7 @@ class GateResult:
         over_rails: what a second run showed, without NVLink between nodes; None if there was none.
         tests: what pairs and groups reached, a mapping for each, in the order of time.
         details: all that stages measured, by the key of results.json (`detail` of stages.TABLE).
+        digests: of each node's variables in the site.
     """
 
     nodes: tuple[str, ...]
@@ -60,6 +61,7 @@ class GateResult:
     stages: list[StageReport] = field(default_factory=list)
     tests: list[dict[str, Any]] = field(default_factory=list)
     details: dict[str, dict[str, Any]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def intra_node_gb_s(self) -> float:
@@ -119,6 +121,8 @@ class GateResult:
             "nccl": versions.get("nccl", ""),
             "findings": len(own),
             "processes_left": None if left is None else list(left),
+            "boot_id": facts.get("boot_id", ""),
+            "site_sha256": self.digests.get(name, ""),
             **_system(facts.get("identity")),
         }
 

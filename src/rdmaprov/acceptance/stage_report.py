@@ -16,6 +16,7 @@ class Stage:
     Args:
         is_always: whether it runs unasked, and once more when a run is resumed: what it found may
             have changed.
+        is_lasting: whether nodes need not pass it again while they are as they were (ledger.py).
         option: what asks for it: else it does not run.
         drops: whether a node that it finds bad is left out of the later stages.
         keeps_ranks: whether its ranks stay for the next stage, if that keeps ranks too.
@@ -24,6 +25,7 @@ class Stage:
 
     name: str
     is_always: bool = False
+    is_lasting: bool = False
     option: str = ""
     drops: bool = True
     keeps_ranks: bool = False
@@ -36,10 +38,10 @@ TABLE = {
     for stage in (
         Stage("state", is_always=True),
         Stage("preflight", is_always=True),
-        Stage("gpu", detail="gpus"),
-        Stage("host"),
-        Stage("pairs", keeps_ranks=True, detail="paths"),
-        Stage("groups", keeps_ranks=True),
+        Stage("gpu", is_lasting=True, detail="gpus"),
+        Stage("host", is_lasting=True),
+        Stage("pairs", is_lasting=True, keeps_ranks=True, detail="paths"),
+        Stage("groups", is_lasting=True, keeps_ranks=True),
         Stage("fleet", drops=False),
         Stage("soak", option="--soak", drops=False),
     )
@@ -49,6 +51,7 @@ STAGES = tuple(TABLE)
 _GONE = {"groups": "scaling", "fleet": "training"}
 IN_FILES = tuple(each for name in STAGES for each in (name, _GONE.get(name)) if each)
 USUAL = tuple(name for name, stage in TABLE.items() if not stage.option)
+LASTING = tuple(name for name, stage in TABLE.items() if stage.is_lasting)
 _STATES = ("passed", "failed", "unknown", "skipped")
 
 
@@ -100,6 +103,7 @@ class StageReport:
         left_out: nodes that it took out of the later stages, with the reason.
         intra_node_gb_s: bus bandwidth of an all-reduce inside the slowest good node; 0: unknown.
         detail: all that it measured, as results.json has it; None if it had nothing to measure.
+        taken: by run that proved nodes, these, with what each reached by itself, GB/s; 0: no rate.
     """
 
     name: str
@@ -112,6 +116,7 @@ class StageReport:
     intra_node_gb_s: float = 0.0
     numbers: list[StageNumber] = field(default_factory=list)
     detail: dict[str, Any] | None = None
+    taken: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -137,6 +142,7 @@ class StageReport:
             "findings": len(self.findings),
             "left_out": dict(self.left_out),
             "numbers": [asdict(number) for number in self.numbers],
+            **({"taken": self.taken} if self.taken else {}),
         }
 
 
@@ -174,6 +180,7 @@ def stage_from(kept: Mapping[str, Any]) -> StageReport:
         float(kept["intra_node_gb_s"]),
         [StageNumber(**each) for each in list(kept["numbers"])],
         dict(kept["detail"]) if kept["detail"] is not None else None,
+        {run: dict(own) for run, own in dict(kept.get("taken", {})).items()},
     )
 
 

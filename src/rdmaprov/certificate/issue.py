@@ -9,6 +9,7 @@ from typing import Any
 
 import rdmaprov
 from rdmaprov.acceptance.ask.nodes import Nodes
+from rdmaprov.acceptance.ledger import run_time
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import notary, of_gate, shape, ssh_signature
@@ -147,6 +148,7 @@ def _predicate(
     result: GateResult, directory: Path, now: datetime, terms: Terms, keys: Mapping[str, list[str]]
 ) -> Part:
     hide, measured = terms.hide, of_gate.measured_by_node(result)
+    taken = {run for stage in result.stages for run in stage.taken}
     digests = {node.name: node_digest(node, hide) for node in terms.nodes}
     nodes = {
         node.name: {
@@ -163,7 +165,7 @@ def _predicate(
         "id": secrets.token_hex(16),
         "rdmaprov": rdmaprov.__version__,
         "issued": time_text(now),
-        "valid_until": time_text(now + terms.valid_for),
+        "valid_until": time_text(min([now, *map(run_time, taken)]) + terms.valid_for),
         "site": {"name": str(terms.site), "sha256": digest(digests)},
         "asked": dict(terms.asked),
         "waivers": hide([dict(each) for each in terms.waivers]),

@@ -60,7 +60,9 @@ _STAGE = fields(
         "findings": integer(),
         "left_out": mapping_to(_LINE),
         "numbers": list_of(_NUMBER),
-    }
+        "taken": mapping_to(mapping_to(_RATE, _WORD, MOST_NODES), _WORD, MOST_NODES),
+    },
+    optional=("taken",),
 )
 _ROW = fields(
     {

@@ -58,6 +58,11 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="If a stage finds nodes at fault, continue without them (auto), or stop there (never).",
 )
 @click.option(
+    "--join",
+    is_flag=True,
+    help="Measure only what is between nodes that kept runs accepted, and what changed since.",
+)
+@click.option(
     "--resume",
     metavar="RUN",
     is_flag=False,

@@ -12,6 +12,7 @@ from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.gate import Gate
 from rdmaprov.acceptance.launchers.choice import LaunchChoice, choose, with_launcher
 from rdmaprov.acceptance.launchers.opening import open_nodes
+from rdmaprov.acceptance.ledger import KeptProofs, read_ledger
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.result import GateResult
@@ -24,7 +25,7 @@ from rdmaprov.certificate.issue import Issued, Terms, issue
 from rdmaprov.certificate.known_hosts import host_keys
 from rdmaprov.certificate.ssh_signature import require_key
 from rdmaprov.certificate.statement import FILE as CERTIFICATE_FILE
-from rdmaprov.certificate.statement import time_text
+from rdmaprov.certificate.statement import node_digest, time_text
 from rdmaprov.cli import session
 from rdmaprov.cli.idle_nodes import HOLD_S, hold_idle, select_idle
 from rdmaprov.cli.options import PasswordOptions
@@ -54,6 +55,7 @@ def measure(
     stages: str,
     soak: str,
     keep_going: str,
+    join: bool,
     resume: str | None,
     timeout: float | None,
     ignore_validate: bool,
@@ -75,6 +77,7 @@ def measure(
         parse_duration(soak),
         keep_going == "auto",
         cross_rail,
+        join,
     )
     with (
         site_lock(site, wait_s),
@@ -161,6 +164,8 @@ def run_gate(
                 known,
                 keep,
                 limit is not None,
+                _kept_proofs(ready, options.join),
+                {node.name: node_digest(node, ready.mask.data) for node in ready.fleet.nodes},
             ).run()
             text = directory.write_results(document(head, datetime.now(UTC), result))
             issued = certify(result, connection, directory, terms)
@@ -168,6 +173,12 @@ def run_gate(
     session.conclude(directory, text, lines, ready.screen, json_file)
     issued.require_all()
     return result, directory.path
+
+
+def _kept_proofs(ready: Prepared, is_wanted: bool) -> KeptProofs:
+    """Return what kept runs say of the nodes, if that is wanted; as long as a certificate lasts."""
+    days = int(ready.fleet.nodes[0].get("fabric_certificate_days") or 0)
+    return read_ledger(ready.fleet.site, ready.nodes, days) if is_wanted else {}
 
 
 def _known_stages(

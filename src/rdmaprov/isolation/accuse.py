@@ -256,6 +256,7 @@ class FleetSearch:
         leaf_of: the leaf switch of each node; empty where it is not known.
         share: of what good pairs reach, below which a pair is bad.
         rounds: of pairs inside leaves, and as many across, before any question.
+        is_joined: whether each leaf is proven by itself: one round inside is to compare with.
         victims: nodes that are slow beside those at fault alone.
     """
 
@@ -264,6 +265,7 @@ class FleetSearch:
     leaf_of: Mapping[str, str] = field(default_factory=dict)
     share: float = BAD_SHARE
     rounds: int = 2
+    is_joined: bool = False
     parts: list[FaultyPart] = field(default_factory=list)
     victims: set[str] = field(default_factory=set)
     tests: int = 0

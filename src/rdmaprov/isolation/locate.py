@@ -51,7 +51,8 @@ def _search_inside(fleet: FleetSearch) -> WitnessSearch:
         Meetings(fleet.share),
     )
     largest = max(len(nodes) for nodes in fleet.leaves.values())
-    search.run(2 + (largest if largest <= _ALL_PAIRS else fleet.rounds))
+    first = 2 + (largest if largest <= _ALL_PAIRS else fleet.rounds)
+    search.run(1 if fleet.is_joined else first)
     _accuse_leaves(fleet, search)
     accuse_nodes(fleet, search)
     accuse_intermittent(fleet, search)

@@ -13,7 +13,7 @@ from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.results import MOST_READ, newest_paths, results_of
 
 PASSED, FAILED, UNKNOWN, STALE = "passed", "failed", "unknown", "stale"
-_CHANGES = ("apply", "revert")
+CHANGES = ("apply", "revert")
 # States of them after which a node may differ from what was validated.
 _TOUCHED = ("changed", "failed", "half_done", "unreachable")
 # Runs of several controllers lie side by side; our choice of how far their clocks are apart.
@@ -71,13 +71,13 @@ def last_words(site: Path, nodes: Collection[str], runs: Path | None = None) -> 
     runs = runs or runs_directory()
     said: dict[str, list[Word]] = defaultdict(list)
     enough: datetime | None = None
-    for path in newest_paths(runs, "validate", *_CHANGES):
+    for path in newest_paths(runs, "validate", *CHANGES):
         data = results_of(path, site)
         if data is None:
             continue
         if enough is not None and _started(data) < enough:
             break
-        for node, word in _words(path.parent.name, data):
+        for node, word in words_of(path.parent.name, data):
             if node in nodes:
                 said[node].append(word)
         if enough is None and all(
@@ -110,7 +110,8 @@ def _started(data: Mapping[str, Any]) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
+def words_of(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
+    """Yield what the results of a run say of each node of which they say something."""
     lacks, checks = left_out(data), data.get("checks")
     # Of a node that no check reached, one check stands for all.
     lost = {
@@ -121,7 +122,7 @@ def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
     for node, own in data["nodes"].items():
         if not isinstance(own, dict):
             continue
-        if data.get("verb") in _CHANGES:
+        if data.get("verb") in CHANGES:
             state = STALE if own.get("state") in _TOUCHED and not _untouched(own) else ""
         else:
             state = word_of(own, lacks)

@@ -40,7 +40,7 @@ def compare_pairs(live: LiveRanks, site: GateSite, rounds: int) -> list[FaultyPa
             reached = live.measure(pairs, plane)
             return {pair: reached[pair] for pair in pairs if pair in reached}
 
-        by_plane[plane] = locate(FleetSearch(names, test, leaf_of, share, rounds))
+        by_plane[plane] = locate(FleetSearch(names, test, leaf_of, share, rounds, site.is_joined))
     if site.backend == "nccl":
         return placed + name_rails(live, site, next(iter(by_plane.values()), []))
     return placed + merge_planes(by_plane)

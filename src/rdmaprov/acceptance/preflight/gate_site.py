@@ -23,6 +23,7 @@ class GateSite:
         rendezvous: where ranks join.
         mnnvl: whether NVLink between nodes may be used.
         collnet: whether the switches may reduce.
+        is_joined: whether kept runs prove what is under each leaf; what is between them is left.
     """
 
     nodes: tuple[Node, ...]
@@ -31,6 +32,7 @@ class GateSite:
     rendezvous: Rendezvous
     mnnvl: bool = True
     collnet: bool = True
+    is_joined: bool = False
 
     def without(self, names: Collection[str]) -> GateSite:
         """Return the site without some nodes."""

@@ -92,7 +92,7 @@ def equal_groups(site: GateSite) -> dict[str, list[Group]]:
     """Return groups of equal size by kind, of neighbours and across leaves; none for a few nodes.
 
     Neighbours are of one leaf where the site states leaves; else the two halves of the nodes stand
-    for leaves. Up to eleven nodes have groups of two.
+    for leaves. Up to eleven nodes have groups of two. Joined leaves are compared across alone.
     """
     names = [node.name for node in site.nodes]
     leaves: dict[str, list[str]] = {}
@@ -107,6 +107,8 @@ def equal_groups(site: GateSite) -> dict[str, list[Group]]:
     near = [group for own in leaves.values() for group in chunks(own, size)]
     mixed = list(_interleave(list(leaves.values())))
     kinds = {_KINDS[0]: near, _KINDS[1]: list(chunks(mixed, size))}
+    if site.is_joined:
+        del kinds[_KINDS[0]]
     return {kind: groups for kind, groups in kinds.items() if len(groups) > 1}
 
 
