@@ -1,10 +1,12 @@
 """How often isolation is right, with many nodes and many fleets."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 from bench.isolation import table
+from bench.rack import table as racks_of_a_day
 from bench.replace import table as costs_of_replaced
 from tests.madeup.faults import FAULTS, kinds
 from tests.madeup.isolation import KINDS, World, leaves, names, rates, solve
@@ -64,3 +66,24 @@ def test_a_fault_that_was_not_repaired_is_named_beside_the_usual_witnesses():
 @pytest.mark.long
 def test_costs_of_a_replaced_node_in_the_docs_are_measured():
     assert costs_of_replaced(5)[0] in DOCS.with_name("replaced-node.md").read_text(encoding="utf-8")
+
+
+def test_racks_of_a_day_are_accepted_in_time_and_faulty_nodes_are_named(tmp_path):
+    """`bench/rack.py` has more days; a day that is kept is not run again."""
+    kept = tmp_path / "kept"
+    text = racks_of_a_day(16, 1, 3, kept)
+    rows = {what: cells for what, *cells in (line.split(" | ") for line in text.splitlines()[2:])}
+    faulty, good = rows["| faulty nodes named"][0], rows["| good nodes left out"][0]
+    assert re.match(r"(\d+) of \1 ", faulty)
+    assert good.startswith("0 of 1")
+    assert rows["| whole accepted"][0] == "1 of 1"
+    assert float(rows["| accepted within 30 min of power-on"][0].removesuffix(" %")) >= 90
+    assert float(rows["| whole, after the last power-on, min: most"][0]) <= 45
+    assert racks_of_a_day(16, 1, 3, kept) == text
+    assert kept.read_text().count("seed") == 1
+
+
+@pytest.mark.long
+def test_days_of_racks_in_the_docs_are_measured():
+    table, _, _ = racks_of_a_day(64, 14).partition("\n\n")
+    assert table in DOCS.with_name("units.md").read_text(encoding="utf-8")
