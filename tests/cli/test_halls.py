@@ -80,8 +80,11 @@ def test_nodes_of_two_relays_are_judged_as_from_here(fleet: Fleet) -> None:
     assert [name for name, one in found[0]["nodes"].items() if one["state"] == "failed"] == ["n001"]
 
 
-def test_relay_that_dies_leaves_its_own_nodes_unknown_and_no_other(fleet: Fleet) -> None:
-    fleet.write_hosts(by_relay=True)
+@pytest.mark.parametrize("stand_in", [False, True])
+def test_relay_that_dies_leaves_its_own_nodes_to_another_or_unknown(
+    fleet: Fleet, stand_in: bool
+) -> None:
+    fleet.write_hosts(by_relay=True, stand_in=stand_in)
     words = ("validate", str(fleet.site), "test_own.py", "--json", "out.json")
     with subprocess.Popen([*ARGV, *words], cwd=fleet.directory, stdout=-3, stderr=-3) as running:
         assert until(lambda: asked(fleet) == COUNT, 120)
@@ -90,8 +93,14 @@ def test_relay_that_dies_leaves_its_own_nodes_unknown_and_no_other(fleet: Fleet)
         assert running.wait(300) == ExitCode.FAILED
     data = json.loads((fleet.directory / "out.json").read_text())
     states = {name: one["state"] for name, one in data["nodes"].items()}
-    lost = dict.fromkeys(("n003", "n004", "n005"), "unknown")
+    lost = dict.fromkeys(("n003", "n004", "n005"), "passed" if stand_in else "unknown")
     assert states == {"n000": "passed", "n001": "failed", "n002": "passed", **lost}
+    took = [(one["relay"], one["by"]) for one in data.get("relays", ())]
+    assert took == [("relay1", "relay0")] * stand_in
+    (page,) = fleet.directory.glob("runs/*/report.html")
+    assert ("relay0 stands in for relay1" in page.read_text()) == stand_in
+    if stand_in:
+        return
     why = {one["node"]: one["message"] for one in data["checks"] if one["node"] in lost}
     assert why.keys() == lost.keys()
     for name, message in why.items():

@@ -1,15 +1,19 @@
 """Ansible's events, parsed: surveys, changes of roles, failures."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rdmaprov import boundary
+from rdmaprov.boundary import Document, OddAnswer
+from rdmaprov.inventory.ansible_api import import_plugin
 from rdmaprov.probe.reasons import Reason, lost_reason
 from rdmaprov.probe.target import Target
 
 COLLECTION = "rdmaprov.node."
 SURVEY, REVERT = "survey", "revert"
+_MOST_S = 1e8
 _TAKE_BACK = "Take back "  # begins a task of the playbook of revert; a role follows
 
 
@@ -271,3 +275,41 @@ def _texts(value: object) -> tuple[str, ...]:
 
 def _number(value: object) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def known_event(event: Document, nodes: Collection[str]) -> Document:
+    """Return an event of Ansible's, checked as a node's own answer was to be on the relay.
+
+    Raises:
+        OddAnswer: it is about another node, or not of the shape that ours have.
+    """
+    answers, roles = map(import_plugin, ("plugin_utils.answers", "module_utils.roles"))
+    found: Document = _cleaned(event, answers.clean)
+    data = found.get("event_data") or {}
+    host = data.get("host") if isinstance(data, dict) else event
+    if host and (not isinstance(host, str) or host not in nodes):
+        raise OddAnswer(f"one of {boundary.shown(str(host))}")
+    if boundary.number(_MOST_S)(data.get("duration") or 0) is not boundary.RIGHT:
+        raise OddAnswer("one of no duration")
+    result = data.get("res")
+    if not isinstance(result, dict):
+        return found
+    said = {name: result[name] for name in ("msg", "stderr", "module_stderr") if name in result}
+    try:
+        if isinstance(result.get("roles"), dict):
+            data["res"] = (
+                answers.survey_answer(result, result["roles"].keys() & set(roles.ORDER)) | said
+            )
+        elif result.get("changes") or result.get("replaced"):
+            data["res"] = answers.role_answer(result) | said
+    except answers.Odd as error:
+        raise OddAnswer(f"one that {error}") from error
+    return found
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:  # noqa: ANN401 - of JSON
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(name): _cleaned(each, clean) for name, each in value.items()}
+    return [_cleaned(each, clean) for each in value] if isinstance(value, list) else value

@@ -19,20 +19,21 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from rdmaprov import boundary, tuning
+from rdmaprov.apply.events import known_event
 from rdmaprov.boundary import Document, OddAnswer
 from rdmaprov.interrupt import GRACE_S
 from rdmaprov.inventory import Fleet
 from rdmaprov.inventory.ansible_api import import_plugin
 from rdmaprov.inventory.resolve import ResolveError
 from rdmaprov.probe.connection import by_relay
-from rdmaprov.probe.errors import NodeError, RelayLied
+from rdmaprov.probe.errors import NodeError, RelayLied, RelayLost
 from rdmaprov.probe.fleet import RELAY, FleetTargets
 from rdmaprov.probe.link import SshLink
 from rdmaprov.probe.login import files_elsewhere
 from rdmaprov.probe.output import MOST_NODE_BYTES, ErrorOutput
 from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target
-from rdmaprov.probe.ways import Ways
+from rdmaprov.probe.ways import Takeover, Ways
 from rdmaprov.problem import printable
 from rdmaprov.resources import data_dir
 
@@ -40,7 +41,7 @@ _WORKER = Path(__file__).with_name("worker.py")
 _PLACE = "ansible_collections/rdmaprov/node"  # in the project, as Ansible looks for it
 _SENT = ("plugins", "roles", "playbooks", "meta")
 _BY_NODE = ("apply_planned", "revert_made")
-_MOST_LINE, _MOST_PARTS, _MOST_S = 16 << 20, 1 << 18, 1e8  # a survey is less than 1 MiB
+_MOST_LINE, _MOST_PARTS = 16 << 20, 1 << 18  # a survey is less than 1 MiB
 _BEGIN_S = 150  # two programs are asked for their versions first
 _LOOK_S = 0.5
 _VERSION = re.compile(r"\d+(\.\w+)+")
@@ -54,67 +55,66 @@ Hear = Callable[[Document], object]
 """Gets an event of one of a relay's nodes."""
 Lose = Callable[[Collection[str], str, bool], None]
 """Gets a relay's nodes, why it tells no more, and whether nothing counts that it told before."""
+Move = Callable[[Collection[str], Takeover], Collection[str]]
+"""Gets a relay's nodes, and which one is asked in its place; returns those that have no result."""
 
 
-@dataclass
-class NodeWays:
-    """Which nodes Ansible reaches from here and which from a relay, and why it reaches others not.
+@dataclass(frozen=True)
+class NodeWay:
+    """How Ansible reaches a node: from here, from its relays, or not, and why.
 
-    Attributes:
-        relays: by relay, the variables of its nodes, with no template left.
+    Args:
+        values: for a relay, the node's variables, with no template left.
     """
 
-    here: list[str] = field(default_factory=list)
-    relays: dict[Target, dict[str, Document]] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
-
-    def of(self, names: Collection[str]) -> "NodeWays":
-        """Return the ways of some of the nodes."""
-        relays = {
-            relay: {name: own[name] for name in own if name in names}
-            for relay, own in self.relays.items()
-        }
-        return NodeWays(
-            [name for name in self.here if name in names],
-            {relay: own for relay, own in relays.items() if own},
-            {name: why for name, why in self.lost.items() if name in names},
-        )
+    relays: tuple[Target, ...] = ()
+    values: Document = field(default_factory=dict)
+    lost: str = ""
 
 
-def find_ways(fleet: Fleet, become_password: str, names: Collection[str]) -> NodeWays:
-    """Return how Ansible reaches some nodes of a fleet."""
-    found, wanted = NodeWays(), set(names)
+def find_ways(fleet: Fleet, become_password: str) -> Callable[[str], NodeWay]:
+    """Return what returns how Ansible reaches a node of a fleet."""
     targets = cache(lambda: FleetTargets(fleet, become_password))
-    for node in (node for node in fleet.nodes if node.name in wanted):
+    nodes = {node.name: node for node in fleet.nodes}
+
+    @cache
+    def find(name: str) -> NodeWay:
+        node = nodes[name]
         try:
-            relay = targets().of(node.name).relay if node.get(RELAY) else None
-            if relay is None:
-                found.here.append(node.name)
-                continue
-            known = fleet.role_variables(node.name, {})
-            own = {name: known.value(name) for name in node.written & node.values.keys()}
-            values = own | targets().as_variables(node.name, node.written)
-            found.relays.setdefault(relay, {})[node.name] = json.loads(json.dumps(values))
+            relays = targets().of(name).relays if node.get(RELAY) else ()
+            if not relays:
+                return NodeWay()
+            known = fleet.role_variables(name, {})
+            own = {each: known.value(each) for each in node.written & node.values.keys()}
+            values = own | targets().as_variables(name, node.written)
+            return NodeWay(relays, json.loads(json.dumps(values)))
         except (NodeError, ResolveError, TypeError, ValueError) as error:
-            why = str(error).removeprefix(f"{node.name}: ")
+            why = str(error).removeprefix(f"{name}: ")
             is_known = isinstance(error, NodeError)
-            found.lost[node.name] = why if is_known else f"no variable for its relay: {why}"
-    return found
+            return NodeWay(lost=why if is_known else f"no variable for its relay: {why}")
+
+    return find
 
 
 @dataclass(frozen=True)
 class RelayJob:
-    """What Ansible does from one relay.
+    """What Ansible does from a relay.
 
     Args:
+        relays: in the order in which they are tried.
         inventory: the variables of each of its nodes.
         settings: of ansible-runner; `extravars` has those of all nodes.
     """
 
-    relay: Target
+    relays: tuple[Target, ...]
     inventory: Mapping[str, Document]
     verb: str
     settings: Mapping[str, Document]
+
+    @property
+    def acts(self) -> bool:
+        """Return whether it may change a node."""
+        return self.verb != "plan" and not self.settings["extravars"].get("revert_only_shows")
 
     def stream(self, cores: int) -> bytes:
         """Return it as `ansible-runner transmit` writes it, from memory: it may hold secrets."""
@@ -191,17 +191,19 @@ def missing(here: Document) -> str:
     return "" if here["place"] else how
 
 
-def run_all(jobs: Sequence[RelayJob], hear: Hear, lose: Lose, signals: Callable[[], int]) -> None:
+def run_all(
+    jobs: Sequence[RelayJob], hear: Hear, lose: Lose, move: Move, signals: Callable[[], int]
+) -> None:
     """Run jobs, on all relays at the same time; a first signal interrupts, a second one ends them.
 
     Args:
         signals: returns how many there were.
     """
-    asyncio.run(_run_all([_Worker(job, hear, lose) for job in jobs], signals))
+    asyncio.run(_run_all([_Worker(job, hear, lose, move) for job in jobs], signals))
 
 
 async def _run_all(workers: Sequence["_Worker"], signals: Callable[[], int]) -> None:
-    ways = Ways({one.relay.name: one.relay for one in workers}, 1)
+    ways = Ways({}, 1)
     tasks = {asyncio.create_task(one.follow(ways)): one for one in workers}
     stop_s = inf
     try:
@@ -224,36 +226,61 @@ async def _run_all(workers: Sequence["_Worker"], signals: Callable[[], int]) -> 
 class _Worker(asyncio.Protocol):
     """ansible-runner's worker on a relay, and what it writes."""
 
-    def __init__(self, job: RelayJob, hear: Hear, lose: Lose) -> None:
-        self._job, self._hear, self._lose = job, hear, lose
-        self.relay = replace(job.relay, relay=job.relay)  # what runs on it
+    def __init__(self, job: RelayJob, hear: Hear, lose: Lose, move: Move) -> None:
+        self._job, self._hear, self._lose, self._move = job, hear, lose, move
+        self._is_interrupted = False
+        self._start(job.relays[0])
+
+    def _start(self, relay: Target) -> None:
+        self._relay = replace(relay, relays=(relay,))  # what runs on it
         self._link: SshLink | None = None
         self._data, self._seen = bytearray(), 0
-        self._room = MOST_NODE_BYTES * len(job.inventory)
-        self._is_at_work = self._is_over = self._is_interrupted = self._has_failed = False
+        self._room = MOST_NODE_BYTES * len(self._job.inventory)
+        self._is_at_work = self._is_over = self._has_failed = False
         self._said = ""
 
     async def follow(self, ways: Ways) -> None:
-        """Run the job to its end, and say of which nodes nothing is known."""
-        name, nodes = self.relay.name, self._job.inventory.keys()
+        """Run the job to its end, and say of which nodes nothing is known.
+
+        Another relay takes over where nothing can be done twice; see docs/sizes.md.
+        """
+        others = self._job.relays[1:]
+        while why := await self._try(ways):
+            nodes = self._job.inventory
+            if (self._is_at_work and self._job.acts) or self._is_interrupted or not others:
+                self._lose(nodes.keys(), f"its relay {why}", False)
+                return
+            name, by, others = self._relay.name, others[0], others[1:]
+            took = Takeover(name, by.name, why.removeprefix(name).lstrip(": "))
+            left = self._move(nodes.keys(), took)
+            if not left:
+                return
+            self._job = replace(self._job, inventory={node: nodes[node] for node in left})
+            self._start(by)
+
+    async def _try(self, ways: Ways) -> str:
+        """Run the job from one relay; if that was lost, return its name and the reason."""
+        name, nodes = self._relay.name, self._job.inventory.keys()
         try:
             if why := await self._run(ways):
                 self._lose(nodes, f"its relay {name} {why}", False)
         except OddAnswer as error:
             why = f"its relay {name} sent what is no event of its nodes: {error}. Nothing counts "
             self._lose(nodes, f"{why}that it told: check who changed the relay", True)
-        except NodeError as error:
-            has_lied = self._link is not None and isinstance(self._link.lost, RelayLied)
-            self._lose(nodes, str(error).removeprefix(f"{name}: "), has_lied)
+        except RelayLied as error:
+            self._lose(nodes, str(error).removeprefix(f"{name}: "), True)
+        except RelayLost as error:
+            return str(error).removeprefix(f"{name}: its relay ")
+        return ""
 
     async def _run(self, ways: Ways) -> str:
         """Run the job; return why it told less than all, nothing if that is known."""
-        loop = asyncio.get_running_loop()
+        loop, name = asyncio.get_running_loop(), self._relay.name
         self._began: asyncio.Future[bytes] = loop.create_future()
         self._ended: asyncio.Future[None] = loop.create_future()
-        argv = [*shlex.split(self.relay.interpreter), "-I", "-S", "-c", _WORKER.read_text()]
+        argv = [*shlex.split(self._relay.interpreter), "-I", "-S", "-c", _WORKER.read_text()]
         errors = ErrorOutput(lambda: None)
-        link = self._link = await ways.start(self.relay, argv)
+        link = self._link = await ways.start(self._relay, argv)
         await link.open(self, errors)
         either: list[asyncio.Future[Any]] = [self._began, self._ended]
         await asyncio.wait(either, timeout=_BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
@@ -261,16 +288,16 @@ class _Worker(asyncio.Protocol):
             here = boundary.parse_file(self._began.result(), 99, _HERE)
             if lacks := missing(here):
                 link.stop()
-                return lacks
+                raise RelayLost(f"{name}: its relay {name} {lacks}", "")
             stream = self._job.stream(here["cores"])
             link.write([b"%d\n" % len(stream), stream])
             self._is_at_work = True
         elif not self._ended.done():
             link.stop()
-            return f"did not begin in {_BEGIN_S} s"
+            raise RelayLost(f"{name}: its relay {name} did not begin in {_BEGIN_S} s", "")
         await self._ended
         if link.lost is not None:
-            raise by_relay(self.relay.name, link.lost)
+            raise by_relay(name, link.lost)
         if self._is_interrupted or (link.poll() and self._has_failed):
             return ""
         said = [*errors.said.decode(errors="replace").split("\n"), self._said or "no reason given"]
@@ -331,41 +358,3 @@ class _Worker(asyncio.Protocol):
 
 def _is_mapping(value: object) -> str | None:
     return boundary.RIGHT if isinstance(value, dict) else boundary.WRONG
-
-
-def known_event(event: Document, nodes: Collection[str]) -> Document:
-    """Return an event of Ansible's, checked as a node's own answer was to be on the relay.
-
-    Raises:
-        OddAnswer: it is about another node, or not of the shape that ours have.
-    """
-    answers, roles = map(import_plugin, ("plugin_utils.answers", "module_utils.roles"))
-    found: Document = _cleaned(event, answers.clean)
-    data = found.get("event_data") or {}
-    host = data.get("host") if isinstance(data, dict) else event
-    if host and (not isinstance(host, str) or host not in nodes):
-        raise OddAnswer(f"one of {boundary.shown(str(host))}")
-    if boundary.number(_MOST_S)(data.get("duration") or 0) is not boundary.RIGHT:
-        raise OddAnswer("one of no duration")
-    result = data.get("res")
-    if not isinstance(result, dict):
-        return found
-    said = {name: result[name] for name in ("msg", "stderr", "module_stderr") if name in result}
-    try:
-        if isinstance(result.get("roles"), dict):
-            data["res"] = (
-                answers.survey_answer(result, result["roles"].keys() & set(roles.ORDER)) | said
-            )
-        elif result.get("changes") or result.get("replaced"):
-            data["res"] = answers.role_answer(result) | said
-    except answers.Odd as error:
-        raise OddAnswer(f"one that {error}") from error
-    return found
-
-
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:  # noqa: ANN401 - of JSON
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(name): _cleaned(each, clean) for name, each in value.items()}
-    return [_cleaned(each, clean) for each in value] if isinstance(value, list) else value

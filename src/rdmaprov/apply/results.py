@@ -1,12 +1,13 @@
 """The result of each node, from its events."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.probe.ways import Takeover
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,11 @@ def next_result(node: NodeResult, event: NodeEvent) -> NodeResult:
 
 
 class Results:
-    """The results of all nodes of a run, updated by its events."""
+    """The results of all nodes of a run, updated by its events.
+
+    Attributes:
+        relays: those that were asked in the place of others.
+    """
 
     def __init__(
         self,
@@ -159,6 +164,7 @@ class Results:
     ) -> None:
         self.nodes = {name: NodeResult(name, applies) for name in nodes}
         self.interrupted = False
+        self.relays: Sequence[Takeover] = ()
         for name, one in (probed or {}).items():
             self.nodes[name] = (
                 replace(self.nodes[name], not_proven=one.why)

@@ -3,7 +3,7 @@
 import os
 import shlex
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,13 +15,14 @@ from ansible.utils.helpers import pct_to_int
 
 from rdmaprov.apply.events import NodeEvent, parse_event
 from rdmaprov.apply.progress import ApplyProgress
-from rdmaprov.apply.relays import NodeWays, RelayJob, find_ways, run_all
+from rdmaprov.apply.relays import NodeWay, RelayJob, find_ways, run_all
 from rdmaprov.apply.results import NodeResult, ProbeResult, Results
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.fleet import find_target
 from rdmaprov.probe.target import Target
+from rdmaprov.probe.ways import Takeover, relays_data
 from rdmaprov.problem import printable
 from rdmaprov.resources import data_dir
 from rdmaprov.runner import run_ansible
@@ -29,6 +30,7 @@ from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
+from rdmaprov.terminal import Line
 
 
 class AnsibleFailed(RdmaprovError):
@@ -70,17 +72,18 @@ class Run:
         directory: RunDirectory,
         screen: Screen,
         find: Callable[[str], Target | None],
-        ways: Callable[[Collection[str]], NodeWays],
+        way: Callable[[str], NodeWay],
     ) -> None:
         self._request = request
         self._find = find
-        self._ways = ways
+        self._way = way
         self.directory = directory
         self._screen = screen
         self._started = datetime.now(UTC)
         self._last_error = ""
         self._probed: Mapping[str, ProbeResult] = {}
         self._settled: dict[str, NodeResult] = {}
+        self._taken: list[Takeover] = []
         self._nodes = request.nodes
         self._variables = dict(request.variables)
 
@@ -102,6 +105,12 @@ class Run:
                 self._log(f"[WARNING]: {name}: {warning}")
             self._log(f"{name}: {one.why or 'unchanged, verified by the probe'}")
 
+    def note_relay(self, took: Takeover) -> None:
+        """Note that a relay is asked in the place of another one; say so."""
+        self._taken.append(took)
+        self._log(took.text)
+        self._screen.remark(Line(took.text, "yellow"))
+
     def settle(self, nodes: Iterable[NodeResult]) -> None:
         """Run Ansible no more on some nodes; they have their results."""
         self._settled |= {node.name: node for node in nodes}
@@ -110,7 +119,9 @@ class Run:
     def part(self, nodes: Sequence[str]) -> "Run":
         """Return a run of Ansible on some of the nodes, with the same directory."""
         own = replace(self._request, nodes=tuple(nodes), variables=self._variables, is_part=True)
-        return Run(own, self.directory, self._screen, self._find, self._ways)
+        run = Run(own, self.directory, self._screen, self._find, self._way)
+        run._taken = self._taken
+        return run
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -163,15 +174,15 @@ class Run:
     def _run_batches(self, verb: str, results: Results, progress: ApplyProgress) -> int:
         """Run Ansible; a batch is of nodes by any way, so with relays it is none of Ansible's."""
         names, variables = self._nodes, self._variables
-        ways = self._ways(names)
-        if "apply_serial" not in variables or not ways.relays:
-            return self._run_ansible(verb, names, ways, variables, results, progress)
+        by_relay = any(self._way(name).relays for name in names)
+        if "apply_serial" not in variables or not by_relay:
+            return self._run_ansible(verb, names, variables, results, progress)
         own = {**variables, "apply_serial": "100%", "apply_max_failures": 100}
         most = float(str(variables.get("apply_max_failures", 100)))
         size = int(pct_to_int(str(variables["apply_serial"]), len(names)))
         for first in range(0, len(names), size):
             batch = names[first : first + size]
-            code = self._run_ansible(verb, batch, ways.of(batch), own, results, progress)
+            code = self._run_ansible(verb, batch, own, results, progress)
             ended = [results.nodes[name] for name in batch]
             failed = sum(bool(node.failed) for node in ended)
             if failed * 100 > most * len(batch) or all(n.failed or n.unreachable for n in ended):
@@ -182,7 +193,6 @@ class Run:
         self,
         verb: str,
         nodes: Sequence[str],
-        ways: NodeWays,
         variables: Mapping[str, object],
         results: Results,
         progress: ApplyProgress,
@@ -206,19 +216,32 @@ class Run:
                     with turn:
                         self._record(event, f"{name}: {why}", results, progress)
 
-        for name, why in ways.lost.items():
-            lose([name], why, True)
+        def move(names: Iterable[str], took: Takeover) -> list[str]:
+            with turn:
+                self.note_relay(took)
+                return [name for name in names if not results.nodes[name].finished]
+
         settings: dict[str, dict[str, Any]] = {
             "extravars": {"apply_roles": list(self._request.roles), **variables},
             "envvars": {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"},
         }
-        jobs = [RelayJob(relay, own, verb, settings) for relay, own in ways.relays.items()]
+        found = {name: self._way(name) for name in nodes}
+        here = [name for name, way in found.items() if not (way.relays or way.lost)]
+        gone = {each.relay for each in self._taken}  # in an earlier batch
+        owns: dict[tuple[Target, ...], dict[str, dict[str, Any]]] = {}
+        for name, way in found.items():
+            if way.lost:
+                lose([name], way.lost, True)
+            elif way.relays:
+                relays = tuple(sorted(way.relays, key=lambda each: each.name in gone))
+                owns.setdefault(relays, {})[name] = way.values
+        jobs = [RelayJob(relays, own, verb, settings) for relays, own in owns.items()]
         return run_ansible(
-            len(ways.here),
-            partial(run_all, jobs, handle, lose) if len(ways.here) < len(nodes) else None,
+            len(here),
+            partial(run_all, jobs, handle, lose, move) if len(here) < len(nodes) else None,
             playbook=str(data_dir("playbooks") / f"{verb}.yml"),
             inventory=str(self._request.site.resolve()),
-            limit=self._limit(ways.here),
+            limit=self._limit(here),
             cmdline=shlex.join(self._request.arguments) or None,
             event_handler=handle,
             **settings,
@@ -252,6 +275,7 @@ class Run:
 
     def write(self, results: Results) -> str:
         """Write results.json; return its text."""
+        results.relays = self._taken
         return self.directory.write_results(
             document(self._request, self._started, datetime.now(UTC), results)
         )
@@ -262,7 +286,7 @@ def document(
 ) -> dict[str, Any]:
     """Return results.json, as docs/results.schema.json defines it."""
     head = Head(request.verb, request.site, request.limit, started, request.waivers)
-    more: dict[str, Any] = {"roles": list(request.roles)}
+    more: dict[str, Any] = {"roles": list(request.roles), **relays_data(results.relays)}
     more |= {"reverts": request.reverts} if request.reverts else {}
     return results_document(head, ended, results.exit_code(), results.as_data(), more)
 
@@ -277,4 +301,4 @@ def open_run(
         become: sudo's password on nodes that have none of their own.
     """
     with RunDirectory(request.verb, mask) as directory:
-        yield Run(request, directory, screen, find_target(fleet), partial(find_ways, fleet, become))
+        yield Run(request, directory, screen, find_target(fleet), find_ways(fleet, become))

@@ -111,7 +111,8 @@ def _narrow(run: Run, ready: session.Prepared, roles: tuple[str, ...]) -> bool:
     ready.screen.remark(Line(f"probing {quantity(count, 'node')}"))
     try:
         with ready.screen.meter("probing", count) as moving:
-            found = probe_fleet(ready.fleet, roles, ready.given.become, moving.advance)
+            become = ready.given.become
+            found = probe_fleet(ready.fleet, roles, become, moving.advance, run.note_relay)
     except KeyboardInterrupt:
         return False
     run.leave_out_proven(found)
@@ -171,7 +172,8 @@ class Rolling:
         names = {name for name, each in status.items() if not is_left_alone(each, "apply")}
         self._show(f"probing {quantity(len(names), 'node')}")
         fleet, become = self.ready.only(names).fleet, self.ready.given.become
-        found = probe_fleet(fleet, self.request.roles, become) if names else {}
+        tell, roles = self.run.note_relay, self.request.roles
+        found = probe_fleet(fleet, roles, become, tell=tell) if names else {}
         self.results = Results(self.ready.nodes, applies=True, probed=found)
         needed = {}
         for name, node in self.results.nodes.items():

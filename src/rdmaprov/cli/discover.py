@@ -126,4 +126,6 @@ def _collect(fleet: Fleet, given: Passwords, mask: Mask) -> reach.NodeFacts:
     with meter("discover", len(fleet.nodes)) as moving:
         answers = reach.read_nodes(fleet_targets(fleet, given.become), moving.advance)
     failures = {name: mask.text(reason) for name, reason in answers.failures.items()}
+    for each in answers.relays:
+        click.echo(printable(mask.text(each.text)), err=True)
     return reach.NodeFacts(answers.facts, failures)

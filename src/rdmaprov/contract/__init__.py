@@ -14,9 +14,9 @@ from rdmaprov.contract import (
     qos,
     rails,
     ranges,
-    relays,
     subnet,
     waivers,
+    ways,
 )
 from rdmaprov.contract.rule import FleetRule, Rule, SiteRule
 from rdmaprov.contract.waivers import Waived
@@ -50,7 +50,7 @@ _RULES: tuple[Rule | FleetRule | SiteRule, ...] = (
     *launchers.FLOOR_RULES,
     *launchers.RULES,
     *launchers.SCHEDULER_RULES,
-    *relays.RULES,
+    *ways.RULES,
 )
 # `validate` judges rails.slot, by what nodes show of their cards.
 RULES = (*_RULES, *waivers.rules([*(rule.id for rule in _RULES), "rails.slot"]))

@@ -13,6 +13,7 @@ _TYPES: dict[str, list[str]] = {
     "bytes": ["integer", "string"],
     "list": ["array"],
     "dict": ["object"],
+    "raw": ["string", "integer", "array"],
 }
 # What Ansible renders: allowed in place of any value.
 _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%"}
@@ -55,7 +56,7 @@ def _entry(option: Option) -> dict[str, Any]:
         return {"enum": [*map(_plain, option.choices), *_booleans(option)]}
     types = _TYPES[option.type]
     entry: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
-    if option.type == "list":
+    if "array" in types:
         entry["items"] = _item(option)
     elif option.options:
         entry |= _object(option)

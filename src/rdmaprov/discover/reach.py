@@ -1,7 +1,7 @@
 """Run the collector on nodes, all side by side."""
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.script import node_script
 from rdmaprov.probe.target import Target
+from rdmaprov.probe.ways import Takeover
 from rdmaprov.problem import printable
 
 _PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
@@ -107,6 +108,7 @@ class NodeFacts:
 
     facts: dict[str, dict[str, Any]]
     failures: dict[str, str]
+    relays: Sequence[Takeover] = ()
 
 
 def read_nodes(
@@ -117,8 +119,7 @@ def read_nodes(
     Args:
         count: is called for each node, in their order.
     """
-    answers, source = NodeFacts({}, {}), node_script(COLLECTOR)
-    probe = Probe(targets)
+    source, probe = node_script(COLLECTOR), Probe(targets)
     commands = {
         name: Command(f"{getattr(target, 'interpreter', '')} -", _LIMIT_S, shared=source)
         for name, target in targets.items()
@@ -127,6 +128,7 @@ def read_nodes(
         found = probe.run_all(commands, count)
     finally:
         probe.close()
+    answers = NodeFacts({}, {}, probe.taken)
     for name, answer in found.items():
         why = _why_not(answer)
         try:

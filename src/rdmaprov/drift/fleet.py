@@ -17,6 +17,7 @@ from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.fleet import FleetTargets
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
+from rdmaprov.probe.ways import Takeover
 from rdmaprov.problem import printable
 
 PROTOCOL = 1  # as module_utils.probed has it
@@ -72,6 +73,7 @@ def probe_fleet(
     roles: Sequence[str],
     become_password: str = "",
     count: Callable[[], None] = lambda: None,
+    tell: Callable[[Takeover], None] = lambda _took: None,
 ) -> dict[str, ProbeResult]:
     """Return the probe's result for each node, by name; Ansible does not run.
 
@@ -79,6 +81,7 @@ def probe_fleet(
         roles: names of the roles; empty for all.
         become_password: typed by the user; a node with a password of its own uses that.
         count: called once per node, when it has answered or failed.
+        tell: called for each relay that was asked in the place of another one.
     """
     arguments, targets = Arguments(fleet, roles), FleetTargets(fleet, become_password)
     found: dict[str, ProbeResult] = {}
@@ -95,7 +98,7 @@ def probe_fleet(
             except NodeError as error:
                 # Not unreachable: Ansible may know a way.
                 found[name] = ProbeResult(printable(str(error)))
-        found.update(_survey_nodes(reached, given, arguments, count))
+        found.update(_survey_nodes(reached, given, arguments, count, tell))
     return {name: _drop_name(name, found[name]) for name in everyone}
 
 
@@ -109,6 +112,7 @@ def _survey_nodes(
     given: Mapping[str, bytes],
     arguments: Arguments,
     count: Callable[[], None],
+    tell: Callable[[Takeover], None],
 ) -> dict[str, ProbeResult]:
     commands = {name: survey_command(target, given[name]) for name, target in reached.items()}
     probe = Probe(reached, is_patient=False)  # Ansible asks a silent node again
@@ -116,6 +120,8 @@ def _survey_nodes(
         answers = probe.run_all(commands, count)
     finally:
         probe.close()
+    for took in probe.taken:
+        tell(took)
     return {name: judge_answer(answer, arguments.roles) for name, answer in answers.items()}
 
 

@@ -7,7 +7,7 @@ for a list or a dictionary (split at commas), true for a number, and a missing v
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible.module_utils.common.validation import (
@@ -70,6 +70,9 @@ def coerce(option: Option, value: Any, report: Report, path: Path = ()) -> Any:
 
 
 def _convert(option: Option, value: Any, report: Report, path: Path) -> Any:
+    if option.type == "raw":  # a text, or a list of texts
+        kind = "list" if isinstance(value, (list, tuple)) else "str"
+        option = replace(option, type=kind, elements="str")
     if option.type == "list":
         return _list(option, value, report, path)
     if option.type == "dict":

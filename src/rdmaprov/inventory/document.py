@@ -49,7 +49,8 @@ def _paragraph(option: Option) -> Iterator[str]:
 
 def kind(option: Option) -> str:
     """Return an option's type in words."""
-    return f"list of {option.elements}" if option.elements else option.type
+    words = f"list of {option.elements}" if option.elements else option.type
+    return "str, or list of str" if words == "raw" else words
 
 
 def _literal(value: Any) -> str:

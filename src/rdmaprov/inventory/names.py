@@ -15,6 +15,12 @@ _MOST_CHARACTERS = 253  # RFC 1035, as a name is written
 CONNECTION = ("ansible_host", "ansible_user", "ansible_port", "ansible_connection")
 
 
+def relay_names(value: object) -> tuple[str, ...]:
+    """Return the names in a fabric_relay: one, several in the order of their turns, or none."""
+    names = value if isinstance(value, (list, tuple)) else [value or ""]
+    return tuple(str(name) for name in names if name != "")
+
+
 def is_safe(name: str) -> bool:
     """Return whether a name can be given to ssh."""
     return len(name) <= _MOST_CHARACTERS and SAFE.match(name) is not None

@@ -61,17 +61,17 @@ class Targets:
         self._names = sorted({name for name, _ in self._variables()} | set(_GENERAL))
         self._known: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def of(self, node: str, variables: Variables, relay: Target | None = None) -> Target:
+    def of(self, node: str, variables: Variables, relays: tuple[Target, ...] = ()) -> Target:
         """Return how a node is reached.
 
         Args:
-            relay: from where; None for this machine. It goes straight to the node.
+            relays: from where; none for this machine. They go straight to the node.
 
         Raises:
             NodeUnreachable: in a way that this connection cannot.
         """
         try:
-            return _target(node, *self._found(variables), relay)
+            return _target(node, *self._found(variables), relays)
         except (ResolveError, AnsibleError) as error:
             text = error.message if isinstance(error, ResolveError) else error_text(error)
             raise NodeUnreachable(f"{node}: {text}", "") from error
@@ -147,7 +147,7 @@ def _value(kind: str, option: str, given: Mapping[str, Any]) -> Any:  # noqa: AN
 
 
 def _target(
-    node: str, given: Mapping[str, Any], settings: Mapping[str, Any], relay: Target | None
+    node: str, given: Mapping[str, Any], settings: Mapping[str, Any], relays: tuple[Target, ...]
 ) -> Target:
     kind = str(given.get("ansible_connection", "ssh"))
     interpreter = _interpreter(given)
@@ -168,9 +168,9 @@ def _target(
             f"Set ansible_ssh_private_key_file, or use --hosts ansible://{node}",
         )
     address = str(given.get("ansible_host", given.get("ansible_ssh_host", node)))
-    argv = (*_ssh(settings, is_here=relay is None), address)
+    argv = (*_ssh(settings, is_here=not relays), address)
     user, port = (str(settings[option] or "") for option in ("remote_user", "port"))
-    return Target(node, address, argv, python, timeout, plain, password, user, port, relay=relay)
+    return Target(node, address, argv, python, timeout, plain, password, user, port, relays=relays)
 
 
 def as_relay(host: Target) -> Target:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from rdmaprov.probe.connection import Answer, Command, Connection
-from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.errors import NodeError, RelayLost
 from rdmaprov.probe.patience import Patience
 
 # A signal that comes just before a thread waits for a lock is seen behind the wait alone: on a busy
@@ -42,10 +42,16 @@ class Batch:
         return found
 
     async def ask(self, connection: Connection, limit_s: float, patience: Patience) -> str:
-        """Ask the node, and wait; return what has no answer in time, in words, empty if all has."""
+        """Ask what has no answer, and wait; return what has none in time, in words, if some has.
+
+        Raises:
+            RelayLost: another relay may ask what is left.
+        """
         self._whole = asyncio.get_running_loop().create_future()
-        connection.request([(one, partial(self._put, one.text)) for one in self.commands])
+        left = [one for one in self.commands if one.text not in self._found]
+        connection.request([(one, partial(self._put, one.text)) for one in left])
         if not (vain := await patience.wait(self._whole, limit_s, limit_s)):
+            self._whole.result()
             return ""
         late = len(self.commands) - len(self._found)
         return f"{late} of {len(self.commands)} commands did not answer in {vain}"
@@ -54,9 +60,15 @@ class Batch:
         """Have all commands that have no answer get this error."""
         for command in self.commands:
             if command.text not in self._found:
-                self._put(command.text, error)
+                self._keep(command.text, error)
 
     def _put(self, text: str, found: Answer | NodeError) -> None:
+        if not isinstance(found, RelayLost):
+            self._keep(text, found)
+        elif self._whole is not None and not self._whole.done():
+            self._whole.set_exception(found)
+
+    def _keep(self, text: str, found: Answer | NodeError) -> None:
         self._found[text] = found
         if self._is_awaited:  # `wait` sets it before it looks once more, so it misses no answer
             with self._more:

@@ -12,7 +12,15 @@ from sys import intern
 from typing import TypeVar
 
 from rdmaprov.probe.agent import NOR
-from rdmaprov.probe.errors import LoginDropped, NoAnswer, NodeError, NodeSilent, NodeUnreachable
+from rdmaprov.probe.errors import (
+    LoginDropped,
+    NoAnswer,
+    NodeError,
+    NodeSilent,
+    NodeUnreachable,
+    RelayLied,
+    RelayLost,
+)
 from rdmaprov.probe.link import END_S, SshLink, start_here
 from rdmaprov.probe.output import MOST_NODE_BYTES, AgentOutput, ErrorOutput
 from rdmaprov.probe.patience import Patience
@@ -246,7 +254,8 @@ class Connection:
 
 def by_relay(node: str, error: NodeError) -> NodeUnreachable:
     """Return that a node is unreachable because its relay is."""
-    return NodeUnreachable(f"{node}: its relay {error.message}", error.hint)
+    kind = RelayLied if isinstance(error, RelayLied) else RelayLost
+    return kind(f"{node}: its relay {error.message}", error.hint)
 
 
 def _text(data: bytearray) -> str:

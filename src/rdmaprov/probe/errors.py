@@ -19,6 +19,10 @@ class NodeSilent(NodeUnreachable):
     """A node did not answer ssh in time."""
 
 
+class RelayLost(NodeUnreachable):
+    """A relay is gone, or was never there; another one may ask its nodes anew."""
+
+
 class RelayLied(NodeUnreachable):
     """A relay sent what no program of ours sends; nothing counts that it told."""
 

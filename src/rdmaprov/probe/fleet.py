@@ -5,6 +5,7 @@ from functools import cache, partial
 from typing import Any
 
 from rdmaprov.inventory import Fleet
+from rdmaprov.inventory.names import relay_names
 from rdmaprov.inventory.resolve import ResolveError
 from rdmaprov.probe.ansible_targets import Targets, as_relay
 from rdmaprov.probe.connection import by_relay
@@ -17,7 +18,7 @@ RELAY = "fabric_relay"
 
 
 class FleetTargets:
-    """How nodes of a fleet are reached, each by its relay if it has one.
+    """How nodes of a fleet are reached, each by its relays if it has some.
 
     Args:
         become_password: see Targets.
@@ -36,14 +37,14 @@ class FleetTargets:
         """
         variables = self._fleet.variables(name)
         try:
-            relay = str(variables.value(RELAY) or "") if RELAY in variables else ""
+            names = relay_names(variables.value(RELAY)) if RELAY in variables else ()
         except ResolveError as error:
             raise NodeUnreachable(f"{name}: {RELAY}: {error.message}", error.remedy) from error
         try:
-            by = self._relay(relay) if relay else None
+            relays = tuple(map(self._relay, names))
         except NodeUnreachable as error:
             raise by_relay(name, error) from error
-        return self._targets.of(name, variables, by)
+        return self._targets.of(name, variables, relays)
 
     def as_variables(self, name: str, names: Iterable[str]) -> dict[str, Any]:
         """Return the variables with which Ansible reaches a node from its relay; see Targets."""
@@ -55,9 +56,11 @@ class FleetTargets:
         return as_relay(self._targets.of(name, self._fleet.variables(name)))
 
 
-def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: str = "") -> Probe:
+def open_probe(
+    fleet: Fleet, limits: Limits, together: bool, become_password: str = "", acts: bool = False
+) -> Probe:
     """Open a probe of the nodes of a fleet, in its order."""
-    return Probe(fleet_targets(fleet, become_password), limits, together)
+    return Probe(fleet_targets(fleet, become_password), limits, together, acts=acts)
 
 
 def fleet_targets(fleet: Fleet, become_password: str = "") -> dict[str, Target | NodeError]:

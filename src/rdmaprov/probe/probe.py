@@ -14,7 +14,7 @@ from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.learning import Learning
 from rdmaprov.probe.session import Limits, Session, close_all, fetch_all, open_all, sessions
 from rdmaprov.probe.target import Target
-from rdmaprov.probe.ways import Ways
+from rdmaprov.probe.ways import Takeover, Ways
 
 # Of a connection, three; one more while it is opened. The others are the program's own.
 _FILES_EACH = 4
@@ -34,6 +34,7 @@ class Probe:
         together: whether what one node was asked is fetched from all others at once; else from
             each when its turn comes, as a process needs that judges some of the nodes.
         is_patient: whether a silent node gets one limit more; see Patience.
+        acts: see Shared.
 
     Attributes:
         live: whether every command is run anew, whatever is known.
@@ -45,6 +46,7 @@ class Probe:
         limits: Limits | None = None,
         together: bool = True,
         is_patient: bool = True,
+        acts: bool = False,
     ) -> None:
         self.live = False
         given = limits or Limits()
@@ -54,7 +56,7 @@ class Probe:
         self._limits = given if allowed >= most else replace(given, open=allowed)
         self._learning = Learning(tuple(targets), together)
         source = AGENT.read_bytes()
-        self._sessions = sessions(targets, source, self._limits, self._ways, is_patient)
+        self._sessions = sessions(targets, source, self._limits, self._ways, is_patient, acts)
         self._limit_of: dict[str, float] = {}
         self._early = together and max(self._ways.counts.values(), default=0) <= self._limits.open
         self._together = together
@@ -64,6 +66,11 @@ class Probe:
         # Not what `is_alive` says: an interrupt within has it call a living thread stopped.
         self._turn = threading.Lock()  # of who comes first, the thread or the end
         self._is_started = self._is_serving = self._is_closed = False
+
+    @property
+    def taken(self) -> list[Takeover]:
+        """Return the relays that were asked in the place of others."""
+        return list(self._ways.taken.values())
 
     def run(
         self, name: str, text: str, fresh: bool = False, limit_s: float | None = None

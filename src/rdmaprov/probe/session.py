@@ -2,22 +2,23 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from rdmaprov.errors import UsageError
 from rdmaprov.probe.batch import Batch
 from rdmaprov.probe.connection import Answer, Command, Connection
-from rdmaprov.probe.errors import NodeError, NodeUnreachable
+from rdmaprov.probe.errors import NodeError, NodeUnreachable, RelayLost
 from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.target import Target
-from rdmaprov.probe.ways import Ways, open_node, relay_of
+from rdmaprov.probe.ways import Ways, open_node, way_of
 
 # Behind a command's own limit, which the agent keeps: then the node itself is stuck.
 _GRACE_S = 5
 
-
+T = TypeVar("T")
 CONNECTIONS = "RDMAPROV_CONNECTIONS"  # what --connections sets, for pytest's workers, too
 
 
@@ -58,6 +59,7 @@ class Shared:
 
     Args:
         stays: whether a connection stays open when its answers are there.
+        acts: whether what is asked may act, so that no other relay may ask it again.
     """
 
     limits: Limits
@@ -66,6 +68,7 @@ class Shared:
     ways: Ways
     open: asyncio.Semaphore
     is_patient: bool
+    acts: bool
 
 
 class Session:
@@ -78,6 +81,7 @@ class Session:
         self._shared = shared
         self._patience = Patience(is_spent=not shared.is_patient)
         self._connecting: asyncio.Task[Connection] | None = None
+        self._spare = len(way_of(target)[1:])
         self._users = 0
         self._fetching = 0
         self._is_counted = False
@@ -122,45 +126,65 @@ class Session:
 
     async def ask(self, command: Command) -> Answer:
         """Return a command's answer, run now; raise NodeError if there is none."""
+        return await self._over(partial(self._ask, command))
+
+    async def _ask(self, command: Command, connection: Connection) -> Answer:
         limit, more = command.limit_s + _GRACE_S, command.limit_s
-        async with self._use() as connection:
-            if self._fetching:
-                limit += self._shared.limits.node_s
-                more += self._shared.limits.node_s
-            future = connection.send(command)
-            if vain := await self._patience.wait(future, limit, more):
-                connection.fail(self._stuck(f"no answer in {vain}: {command.label}"))
-            return await future
+        if self._fetching:
+            limit += self._shared.limits.node_s
+            more += self._shared.limits.node_s
+        future = connection.send(command)
+        if vain := await self._patience.wait(future, limit, more):
+            connection.fail(self._stuck(f"no answer in {vain}: {command.label}"))
+        return await future
 
     async def fetch(self, batch: Batch) -> None:
         """Fill a batch with answers, or with the reasons why there are none."""
         limit = max(command.limit_s + _GRACE_S for command in batch.commands)
         limit = max(limit, self._shared.limits.node_s)
         try:
-            async with self._use() as connection:
-                self._fetching += 1
-                if late := await batch.ask(connection, limit, self._patience):
-                    connection.fail(self._stuck(late))
-                self._fetching -= 1
+            await self._over(partial(self._fetch, batch, limit))
         except NodeError as error:
             batch.fail(error)
         finally:
             batch.fail(NodeUnreachable("the run has ended", ""))
 
-    @asynccontextmanager
-    async def _use(self) -> AsyncIterator[Connection]:
-        """Provide the connection; raise NodeError if there is none.
+    async def _fetch(self, batch: Batch, limit_s: float, connection: Connection) -> None:
+        self._fetching += 1
+        try:
+            if late := await batch.ask(connection, limit_s, self._patience):
+                connection.fail(self._stuck(late))
+        finally:
+            self._fetching -= 1
+
+    async def _over(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do something over the connection; raise NodeError if there is none.
 
         Where not all can stay open, it is closed behind its last user. One that failed is not
-        opened again: whatever is asked later gets the same reason.
+        opened again, but by another relay: whatever is asked later gets the same reason.
         """
         self._users += 1
         try:
-            yield await self.connect()
+            while True:
+                connection = await self.connect()
+                try:
+                    return await do(connection)
+                except RelayLost:
+                    if not self._moves(connection):
+                        raise
         finally:
             self._users -= 1
             if not (self._shared.stays or self._users):
                 self._rest()
+
+    def _moves(self, lost: Connection) -> bool:
+        """Return whether another relay is asked, where a connection's own was lost."""
+        if self._connection is lost and self._spare and not self._shared.acts:
+            self._spare -= 1
+            lost.close()
+            self._uncount()
+            self._connecting = None
+        return self._connection is not lost
 
     def _rest(self) -> None:
         connection = self._connection
@@ -202,15 +226,15 @@ def sessions(
     limits: Limits,
     ways: Ways,
     is_patient: bool,
+    acts: bool,
 ) -> dict[str, Session]:
     """Return a session for each node, by name."""
-    by_relay = {
-        relay: Shared(
-            limits, source, count <= limits.open, ways, asyncio.Semaphore(limits.open), is_patient
-        )
-        for relay, count in ways.counts.items()
+    shared = {
+        way: Shared(limits, source, count <= limits.open, ways, open_, is_patient, acts)
+        for way, count in ways.counts.items()
+        for open_ in [asyncio.Semaphore(limits.open)]
     }
-    return {name: Session(name, each, by_relay[relay_of(each)]) for name, each in targets.items()}
+    return {name: Session(name, each, shared[way_of(each)]) for name, each in targets.items()}
 
 
 async def fetch_all(batches: Sequence[tuple[Session, Batch]]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _PLACES = re.compile(r"\{command\}|\{quoted\}")
@@ -24,7 +25,7 @@ class Target:
         login: what a person types to go there, where that is not ssh.
         is_template: whether words of argv have `{command}` or `{quoted}` where the shell's text
             goes, as it is or as one word of a shell; else it comes last.
-        relay: the host on which argv runs; None for this machine.
+        relays: hosts on which argv may run, the first one that can be reached; none: it runs here.
     """
 
     name: str
@@ -38,7 +39,12 @@ class Target:
     port: str = ""
     login: str = ""
     is_template: bool = False
-    relay: "Target | None" = None
+    relays: "tuple[Target, ...]" = ()
+
+    @property
+    def relay(self) -> "Target | None":
+        """Return the host on which argv runs, unless another one must; None for this machine."""
+        return self.relays[0] if self.relays else None
 
     def command(self, text: str) -> list[str]:
         """Return the command that has a shell on the node run a text."""
@@ -46,6 +52,10 @@ class Target:
             return [*self.argv, text]
         places = {"{command}": text, "{quoted}": shlex.quote(text)}
         return [_PLACES.sub(lambda found: places[found[0]], word) for word in self.argv]
+
+    def from_relay(self, argv: Sequence[str]) -> list[str]:
+        """Return what runs a command where ssh to the node runs: here, or on its relay."""
+        return self.relay.command(shlex.join(argv)) if self.relay is not None else [*argv]
 
     @property
     def login_command(self) -> str:

@@ -4,14 +4,16 @@ import asyncio
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from math import inf
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rdmaprov.probe.connection import Command, Connection, by_relay, open_as, open_connection
-from rdmaprov.probe.errors import LoginDropped, NodeError, NodeSilent, RelayLied
+from rdmaprov.probe.errors import LoginDropped, NodeError, NodeSilent, RelayLied, RelayLost
 from rdmaprov.probe.link import SshLink, start_here
 from rdmaprov.probe.opening import Opening
 from rdmaprov.probe.patience import Patience, in_words
@@ -29,45 +31,74 @@ _FORWARDED = Command("ssh", 0)
 Opened = TypeVar("Opened", bound=Connection)
 
 
-def relay_of(target: Target | NodeError) -> Target | None:
-    """Return the relay of a node, None if it is reached from here."""
-    return target.relay if isinstance(target, Target) else None
+def way_of(target: Target | NodeError) -> tuple[Target, ...]:
+    """Return the relays of a node, none if it is reached from here."""
+    return target.relays if isinstance(target, Target) else ()
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """A relay that is asked in the place of another one, and what became of that."""
+
+    relay: str
+    by: str
+    why: str
+
+    @property
+    def text(self) -> str:
+        """Return it for a person."""
+        return f"{self.by} stands in for {self.relay}: {self.why}"
+
+
+def relays_data(taken: Iterable[Takeover]) -> dict[str, Any]:
+    """Return what results.json has of relays that were asked in the place of others."""
+    found = [asdict(each) for each in taken]
+    return {"relays": found} if found else {}
 
 
 class Ways:
     """How a fleet's nodes are reached, each relay over a connection that opens when needed.
+
+    Of a node's relays, the first one serves it that is not lost. None stands in for one that lied:
+    a good result would hide it.
 
     Args:
         targets: the nodes.
         opening: connections that are being opened at a time by each way.
 
     Attributes:
-        counts: nodes by relay.
+        counts: nodes by their relays.
+        taken: by a relay, and which one is asked in its place.
     """
 
     def __init__(self, targets: Mapping[str, Target | NodeError], opening: int) -> None:
-        self.counts = Counter(map(relay_of, targets.values()))
-        self._openings = defaultdict[Target | None, Opening](lambda: Opening(opening))
+        self.counts = Counter(map(way_of, targets.values()))
+        self.taken: dict[tuple[str, str], Takeover] = {}
+        self._openings = defaultdict[tuple[Target, ...], Opening](lambda: Opening(opening))
         self._relays: dict[Target, _Way] = {}
 
     @property
     def processes(self) -> int:
         """Return how many processes of ssh are here when all nodes are connected to."""
-        return self.counts[None] + len(self.counts.keys() - {None})
+        return self.counts[()] + len({relay for way in self.counts for relay in way})
 
     def opening(self, target: Target) -> Opening:
         """Return what bounds the logins by a node's way."""
-        return self._openings[target.relay]
+        return self._openings[target.relays]
 
     async def start(self, target: Target, argv: Sequence[str]) -> SshLink:
-        """Return ssh to a node, started on its relay if it has one.
+        """Return ssh to a node, started on a relay if it has one.
 
         Raises:
-            NodeUnreachable: it cannot be started.
+            NodeUnreachable: it cannot be started; RelayLost if another relay may.
         """
-        if target.relay is None:
+        if not target.relays:
             return await start_here(target, argv)
-        way = self._relays.setdefault(target.relay, _Way(target.relay))
+        ways = [self._relays.setdefault(each, _Way(each)) for each in target.relays]
+        way = min(ways, key=lambda each: each.lost_s)
+        if (why := ways[0].failure) is not None and way is not ways[0]:
+            names = ways[0].name, way.name
+            self.taken[names] = Takeover(*names, str(why).removeprefix(f"{names[0]}: "))
         try:
             connection = await way.connect()
             return connection.start_node(argv)
@@ -85,6 +116,7 @@ async def open_node(target: Target, source: bytes, patience: Patience, ways: Way
 
     Nothing was asked yet, so nothing is done twice. How many connections are being opened is
     bounded by the way; nodes that wait for their first try come before the second one of others.
+    Where a relay is lost meanwhile, the next one tries.
 
     Raises:
         NodeError: there is none, with the reason.
@@ -93,6 +125,9 @@ async def open_node(target: Target, source: bytes, patience: Patience, ways: Way
     def connect() -> Awaitable[Connection]:
         return open_connection(target, source, patience, ways.start)
 
+    for _ in target.relays[1:]:
+        with suppress(RelayLost):
+            return await _open_patiently(target.connect_s, patience, ways.opening(target), connect)
     return await _open_patiently(target.connect_s, patience, ways.opening(target), connect)
 
 
@@ -131,6 +166,7 @@ class _Way:
     """A relay, and the connection to it."""
 
     def __init__(self, relay: Target) -> None:
+        self.name = relay.name
         self._relay = relay
         self._opened: asyncio.Task[_RelayConnection] | None = None
         self._again_s = 0.0
@@ -141,16 +177,22 @@ class _Way:
         Raises:
             NodeError: there is none, with the reason.
         """
-        if self._opened is None or (self._is_lost and time.monotonic() > self._again_s):
+        if self._opened is None or (self.lost_s and time.monotonic() > self._again_s):
             self._opened = asyncio.create_task(self._open())
         return await asyncio.shield(self._opened)
 
     @property
-    def _is_lost(self) -> bool:
-        connection = self._connection
-        if connection is None:
-            return self._opened is not None and self._opened.done()
-        return connection.failure is not None and not connection.has_lied
+    def lost_s(self) -> float:
+        """Return when one that was lost may be tried again, 0 for one that was not."""
+        return self._again_s if self.failure is not None else 0.0
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Return why it is lost; None if it is not, or has lied."""
+        connection, task = self._connection, self._opened
+        if connection is not None:
+            return None if connection.has_lied else connection.failure
+        return task.exception() if task and task.done() and not task.cancelled() else None
 
     @property
     def _connection(self) -> "_RelayConnection | None":

@@ -146,6 +146,7 @@ def _facts(data: Mapping[str, Any], view: View) -> list[tuple[str, str]]:
         ("duration", duration(data["seconds"])),
         ("exit code", code),
         *view.facts,
+        *(("relay", f"{one['by']} stands in for {one['relay']}") for one in data.get("relays", ())),
         ("written by", f"rdmaprov {data['rdmaprov']}"),
     ]
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.probe.ways import Takeover, relays_data
 from rdmaprov.runs.groups import count_states, subject
 from rdmaprov.validate.complete import Completeness
 from rdmaprov.validate.fixtures import SELECTION
@@ -84,6 +85,7 @@ class CheckResults:
     judged: list[CheckResult] = field(default_factory=list)
     stopped: str = ""
     interrupted: bool = False
+    relays: Sequence[Takeover] = ()
     # What checks of the fleet compared: nodes by test, setting, device, kind and value.
     compared: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
 
@@ -128,7 +130,9 @@ class CheckResults:
         self.interrupted = True
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Note that the run has ended early, as with -x."""
+        """Note that the run has ended early, as with -x, and which relays were in it."""
+        selection = session.config.stash.get(SELECTION, None)
+        self.relays = list(getattr(selection and selection.probe, "taken", ()))
         self.stopped = str(session.shouldfail or session.shouldstop or "")
 
     @property
@@ -173,6 +177,7 @@ class CheckResults:
     def as_data(self) -> dict[str, Any]:
         """Return counts for the run and for the fleet, and each check that did not pass."""
         return {
+            **relays_data(self.relays),
             "counts": _counted(self.counts),
             "fleet": self._subjects(""),
             "complete": {"fleet": self._is_fleet_complete(), "left_out": self.asked.left_out},
@@ -265,6 +270,7 @@ def lines(findings: CheckResults) -> Iterable[str]:
     """Yield the summary: nodes by state, those that did not pass by name, and checks by outcome."""
     if findings.cut:
         yield f"not all checks were run: {findings.cut}"
+    yield from (each.text for each in findings.relays)
     states = {name: _shown_state(findings, name) for name in findings.nodes}
     nodes = count_states(states, _SHOWN, _SHOWN.keys() - {"passed"})
     yield f"{nodes}; {_checks(findings.counts)}"

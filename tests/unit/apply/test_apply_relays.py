@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,12 @@ from tests.unit.helpers.local_node import here
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.waiting import has_ended, until
 
-from rdmaprov.apply.events import parse_event
-from rdmaprov.apply.relays import RelayJob, find_ways, known_event, missing, run_all
+from rdmaprov.apply.events import known_event, parse_event
+from rdmaprov.apply.relays import NodeWay, RelayJob, find_ways, missing, run_all
 from rdmaprov.apply.run import ApplyRequest, open_run
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.inventory import load_site
+from rdmaprov.probe.ways import Takeover
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
 
@@ -65,20 +67,25 @@ class Relay:
         script = f'echo $$ >{at}/pid; PATH={at}/bin:$PATH; eval "exec $0"'
         target = here("r1", "/usr/bin/python3", ("/bin/sh", "-c", script))
         self.at = at
+        self.target = replace(target, interpreter="/usr/bin/python3")
         self.job = RelayJob(
-            target.__class__(**{**target.__dict__, "interpreter": "/usr/bin/python3"}),
+            (self.target,),
             {name: {"fabric_kind": "roce"} for name in NODES},
             "plan",
             {"extravars": {}, "envvars": {}},
         )
-        self.heard, self.lost = [], []
+        self.heard, self.lost, self.moved = [], [], []
 
     def run(self, hear=lambda _event: None, signals=lambda: 0):
         def take(event):
             self.heard.append(event)
             hear(event)
 
-        run_all([self.job], take, lambda *lost: self.lost.append(lost), signals)
+        def move(_names, took):
+            self.moved.append(took)
+            return ["n2"]
+
+        run_all([self.job], take, lambda *lost: self.lost.append(lost), move, signals)
         return self
 
     @property
@@ -199,6 +206,43 @@ def test_relay_that_lacks_something_gets_no_job(tmp_path, core, says):
     assert not (tmp_path / "place").exists()
 
 
+LINE = "os.kill(int(open(at + '/pid').read()), 9); time.sleep(600)"
+
+
+@pytest.mark.parametrize(
+    ("first", "verb", "why"),
+    [
+        ("", "apply", "ended (127)"),
+        ("core", "apply", "has no ansible-core. On it, run: "),
+        (f"say({EVENT!r}); {LINE}", "plan", "the connection ended (-9)"),
+        (f"say({EVENT!r}); {LINE}", "apply", ""),
+        ("say('[]'); time.sleep(600)", "plan", ""),
+        ("sys.exit(2)", "plan", ""),
+    ],
+)
+def test_another_relay_takes_over_where_nothing_can_be_done_twice(tmp_path, first, verb, why):
+    places = tmp_path / "1", tmp_path / "2"
+    for place in places:
+        place.mkdir()
+    one = Relay(places[0], first, "" if first == "core" else "2.19.14")
+    other = {**EVENT, "event_data": {"host": "n2"}}
+    two = Relay(places[1], f"say({other!r})")
+    relays = one.target, replace(two.target, name="r2")
+    if not first:
+        relays = replace(one.target, argv=("/bin/sh", "-c", "exec /none/ssh")), relays[1]
+    one.job = replace(one.job, relays=relays, verb=verb)
+    one.run()
+    assert [(each.relay, each.by) for each in one.moved] == [("r1", "r2")] * bool(why)
+    assert (places[1] / "place").exists() == bool(why)
+    ((nodes, said, _),) = one.lost
+    if why:
+        assert one.heard[-1] == other
+        assert why in one.moved[0].why
+        assert (tuple(nodes), said) == (("n2",), "its relay r2 ended (0): no reason given")
+    else:
+        assert (tuple(nodes), said[:12]) == (NODES, "its relay r1")
+
+
 def test_all_that_is_missing_is_named():
     there = {"ansible-core": "[core 2.19.14]", "ansible-runner": "2.4.3", "place": "/run"}
     assert missing(there) == ""
@@ -231,16 +275,16 @@ SITE = cases(__file__, "site")
 def test_site_is_resolved_here_and_each_relay_gets_its_nodes_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("ODD_USER", "ana")
     site = write(tmp_path / "site", {**GOOD, "hosts.yml": SITE})
-    ways = find_ways(load_site(site), "sesame", ("n1", "n3"))
-    assert (ways.here, ways.lost) == (["n3"], {})
-    ((relay, nodes),) = ways.relays.items()
-    assert (relay.name, list(nodes)) == ("r1", ["n1"])
+    find = find_ways(load_site(site), "sesame")
+    assert find("n3") == NodeWay()
+    relays, nodes = find("n1").relays, {"n1": find("n1").values}
+    assert ([relay.name for relay in relays], find("n1").lost) == (["r1", "r2"], "")
     assert nodes["n1"]["fabric_rails"][0]["address"] == "198.18.0.1/24"
     assert nodes["n1"]["ansible_ssh_common_args"] == "-o KexAlgorithms=x"
     assert nodes["n1"]["ansible_ssh_args"].startswith("-o ProxyJump=none ")
     assert "unused" not in nodes["n1"]
     settings = {"extravars": {"apply_planned": {"n1": "a", "n2": "b"}}, "envvars": {}}
-    stream = RelayJob(relay, nodes, "plan", settings).stream(2)
+    stream = RelayJob(relays, nodes, "plan", settings).stream(2)
     kwargs = json.loads(stream.split(b"\n", 1)[0])["kwargs"]
     assert kwargs["extravars"] == {"apply_planned": {"n1": "a"}}
     packed = base64.b64decode(stream.split(b"\n")[3].partition(b"{")[0])
@@ -253,9 +297,9 @@ def test_site_is_resolved_here_and_each_relay_gets_its_nodes_alone(tmp_path, mon
 def test_what_only_ansible_knows_at_run_time_is_refused(tmp_path):
     facts = "fabric_gpu_count: \"{{ ansible_facts['gpus'] | default(8) }}\"\n"
     site = write(tmp_path / "site", {**GOOD, "hosts.yml": SITE, "group_vars/nodes.yml": facts})
-    ways = find_ways(load_site(site), "", ("n1",))
-    assert ways.relays == {}
-    assert "only Ansible knows ansible_facts, at run time" in ways.lost["n1"]
+    way = find_ways(load_site(site), "")("n1")
+    assert way.relays == ()
+    assert "only Ansible knows ansible_facts, at run time" in way.lost
 
 
 @pytest.mark.parametrize(("most", "begun"), [(49, [["n1", "n3"]]), (51, [["n1", "n3"], ["n2"]])])
@@ -263,11 +307,15 @@ def test_batches_are_of_nodes_by_all_ways(tmp_path, monkeypatch, most, begun):
     fleet = load_site(write(tmp_path / "site", {**GOOD, "hosts.yml": SITE}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ODD_USER", "ana")
-    seen = []
+    seen: list[list[str]] = []
+    asked = []
 
     def run(_hosts, beside, limit, extravars, event_handler, **_settings):
-        jobs, _hear, lose = beside.args
+        jobs, _hear, lose, move = beside.args
         own = [name for job in jobs for name in job.inventory]
+        asked.append([relay.name for job in jobs for relay in job.relays])
+        if not seen:
+            assert move(own, Takeover("r1", "r2", "gone")) == own
         seen.append([*own, *Path(limit.removeprefix("@")).read_text().split()])
         assert extravars["apply_serial"] == "100%"
         data = {"host": "n3", "task": "A", "res": {"msg": "no"}}
@@ -281,6 +329,9 @@ def test_batches_are_of_nodes_by_all_ways(tmp_path, monkeypatch, most, begun):
     screen = Screen(Console(file=io.StringIO()), Mask([]))
     with open_run(request, fleet, "", Mask([]), screen) as one:
         results = one.run_playbook("apply")
+        text = one.write(results)
     assert seen == begun
+    assert asked == [["r1", "r2"], ["r2", "r1"]][: len(begun)]
+    assert json.loads(text)["relays"] == [{"relay": "r1", "by": "r2", "why": "gone"}]
     states = {"n1": "not_begun", "n3": "failed", "n2": "unreachable" if begun[1:] else "not_begun"}
     assert {name: str(node.state) for name, node in results.nodes.items()} == states

@@ -46,6 +46,7 @@ ip link add hall type bridge
 ip link set hall up
 ip address add {gateway}/32 dev hall
 for number in {numbers}; do ip route add 198.18.$number.0/24 dev hall; done
+{others}
 echo 1 >/proc/sys/net/ipv4/ip_forward
 exec /usr/sbin/sshd -D -e -f {conf}
 """
@@ -124,8 +125,8 @@ class Fleet:
         self.site.mkdir()
         self.write_hosts(by_relay=False)
 
-    def write_hosts(self, *, by_relay: bool) -> None:
-        """Write hosts.yml, with the relays of the halls or without."""
+    def write_hosts(self, *, by_relay: bool, stand_in: bool = False) -> None:
+        """Write hosts.yml, with the relays of the halls, each with a stand-in, or without."""
         groups = self._inventory()
         if by_relay:
             relays = {
@@ -133,10 +134,14 @@ class Fleet:
                 for hall in range(self.halls)
             }
             groups["relays"] = {"hosts": relays, "vars": groups["nodes"]["vars"]}
-            for hall, relay in enumerate(relays):
+            names = [*relays]
+            for hall, relay in enumerate(names):
                 nodes = range(hall * self.each, min((hall + 1) * self.each, self.count))
                 hosts: dict[str, object] = {f"n{index:03}": {} for index in nodes}
-                groups[f"hall{hall}"] = {"hosts": hosts, "vars": {"fabric_relay": relay}}
+                groups[f"hall{hall}"] = {
+                    "hosts": hosts,
+                    "vars": {"fabric_relay": [relay, names[hall - 1]] if stand_in else relay},
+                }
         (self.site / "hosts.yml").write_text(json.dumps(groups))
 
     def _inventory(self) -> dict[str, dict[str, object]]:
@@ -168,6 +173,12 @@ class Fleet:
             own=own,
             gateway=_gateway(hall),
             numbers=" ".join(map(str, numbers)),
+            others="\n".join(
+                f"ip route add 198.18.{number}.0/24 via {_relay_address(other)}"
+                for other in range(self.halls)
+                for number in self._numbers(other)
+                if other != hall
+            ),
             conf=self.directory / "sshd_config",
         )
         with self.relay_logs[hall].open("wb") as log:

@@ -7,8 +7,8 @@ from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
 
-def here(name="n1", python=sys.executable, argv=("/bin/sh", "-c"), connect_s=10, relay=None):
-    return Target(name, "", tuple(argv), python, connect_s, relay=relay)
+def here(name="n1", python=sys.executable, argv=("/bin/sh", "-c"), connect_s=10, relays=()):
+    return Target(name, "", tuple(argv), python, connect_s, relays=relays)
 
 
 @contextmanager

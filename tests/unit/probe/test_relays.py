@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import astuple
 
 import pytest
 from tests.tables import cases
@@ -27,13 +29,13 @@ COMMANDS = (
 )
 
 
-def relay(argv=("/bin/sh", "-c"), python=sys.executable):
-    return here("r1", python, argv)
+def relay(argv=("/bin/sh", "-c"), python=sys.executable, name="r1"):
+    return here(name, python, argv)
 
 
-def answers(by, **limits):
+def answers(*by, **limits):
     """Return what four nodes answer by a relay, and whether each could be asked by `run`."""
-    probe = Probe({name: here(name, relay=by) for name in NAMES}, Limits(**limits))
+    probe = Probe({name: here(name, relays=by) for name in NAMES}, Limits(**limits))
     try:
         found = [probe.run_all(dict.fromkeys(NAMES, command)) for command in COMMANDS]
         found.append({name: probe.run(name, "echo $((6 * 7))") for name in NAMES})
@@ -55,9 +57,11 @@ def lost(probe, name="n1", text="echo hi"):
 def probing():
     probes = []
 
-    def start(by, *others, **limits):
-        targets = {name: here(name, relay=by) for name in NAMES}
-        probes.append(Probe({**targets, **{one.name: one for one in others}}, Limits(**limits)))
+    def start(by, *others, acts=False, **limits):
+        relays = by if isinstance(by, tuple) else (by,)
+        targets = {name: here(name, relays=relays) for name in NAMES}
+        targets |= {one.name: one for one in others}
+        probes.append(Probe(targets, Limits(**limits), acts=acts))
         return probes[-1]
 
     yield start
@@ -67,7 +71,7 @@ def probing():
 
 @pytest.mark.parametrize("limits", [{}, {"open": 2}], ids=["open", "opened again"])
 def test_answers_by_a_relay_are_those_from_here(limits):
-    assert answers(relay(), **limits) == answers(None)
+    assert answers(relay(), **limits) == answers()
 
 
 def test_relay_has_one_connection_and_its_nodes_ssh(probing, tmp_path):
@@ -106,6 +110,48 @@ def test_relay_that_is_refused_is_asked_once_and_named(probing, tmp_path, script
         assert lost(probe, name).startswith(f"{name}: its relay r1: ")
         assert says in lost(probe, name)
     assert (tmp_path / "tries").read_text() == "x\n"
+    assert probe.taken == []
+    probe = probing((by, relay(name="r2")))
+    assert [probe.run(name, "echo hi").out for name in NAMES] == ["hi\n"] * 4
+    assert (tmp_path / "tries").read_text() == "x\nx\n"
+    ((relay1, relay2, why),) = map(astuple, probe.taken)
+    assert (relay1, relay2) == ("r1", "r2")
+    assert says in why
+
+
+@pytest.mark.parametrize(
+    ("limits", "held"), [({}, 4), ({"open": 2}, 2), ({"acts": True}, 4)], ids=str
+)
+def test_what_a_dying_relay_left_unanswered_is_asked_by_the_next(probing, tmp_path, limits, held):
+    script = f'echo $$ >>{tmp_path}/pids; eval "exec $0"'
+    probe = probing((relay(("/bin/sh", "-c", script)), relay(name="r2")), **limits)
+    once = f"echo x >>{tmp_path}/once; echo hi"
+    for name in NAMES * 2:
+        assert probe.run(name, once).out == "hi\n"
+
+    def said(file):
+        path = tmp_path / file
+        return path.read_text().count("x") if path.exists() else 0
+
+    def kill():
+        assert until(lambda: said("asked") == held)
+        os.kill(int((tmp_path / "pids").read_text().split()[-1]), signal.SIGKILL)
+        (tmp_path / "go").touch()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    ask = f"echo x >>{tmp_path}/asked; until test -e {tmp_path}/go; do sleep 0.05; done; echo hi"
+    found = probe.run_all(dict.fromkeys(NAMES, Command(ask, 60)))
+    killer.join()
+    assert [probe.run(name, once).out for name in NAMES] == ["hi\n"] * 4
+    assert said("once") == 4
+    if limits.get("acts"):
+        assert all(isinstance(one, NodeUnreachable) for one in found.values())
+        assert said("asked") == 4
+    else:
+        assert [one.out for one in found.values()] == ["hi\n"] * 4
+        assert said("asked") == 4 + held
+        assert [(one.relay, one.by) for one in probe.taken] == [("r1", "r2")]
 
 
 @pytest.mark.parametrize(
@@ -119,16 +165,17 @@ def test_relay_that_lies_loses_its_nodes_and_is_not_asked_again(probing, tmp_pat
         f'echo x >>{tmp_path}/tries\nfor last; do :; done\necho "$last"\n'
         f'sleep 0.5\nprintf "{lie}"\nexec cat >/dev/null\n'
     )
-    probe = probing(relay(python=f"sh {liar}"), here("n5"))
+    probe = probing((relay(python=f"sh {liar}"), relay(name="r2")), here("n5"))
     lost(probe)  # one that is said to have ended is lost by that
     for name in (*NAMES[1:], *NAMES[1:]):
         assert f"{name}: its relay r1: it sent what is no answer" in lost(probe, name)
     assert probe.run("n5", "echo hi").out == "hi\n"
     assert (tmp_path / "tries").read_text() == "x\n"
+    assert probe.taken == []
 
 
 def test_node_that_its_relay_cannot_reach_is_named_alone(probing):
-    dead = here("n5", argv=("/none/ssh",), relay=relay())
+    dead = here("n5", argv=("/none/ssh",), relays=(relay(),))
     probe = probing(dead.relay, dead)
     assert lost(probe, "n5").startswith("n5: the connection ended (127): /none/ssh: No such file")
     assert probe.run("n1", "echo hi").out == "hi\n"

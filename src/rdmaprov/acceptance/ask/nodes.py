@@ -31,7 +31,7 @@ def connect(fleet: Fleet, become_password: str = "") -> Iterator[Nodes]:
     """Provide a fleet's nodes; their connections end with the context. See `open_probe`."""
     # A job asks all nodes again and again: connections stay, as far as open files allow.
     limits = Limits(open=most_connections(len(fleet.nodes)))
-    probe = open_probe(fleet, limits, True, become_password)
+    probe = open_probe(fleet, limits, True, become_password, acts=True)
     try:
         yield probe
     finally:

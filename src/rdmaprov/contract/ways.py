@@ -1,11 +1,13 @@
 """How nodes are reached: each in a way of its own, by relays that are hosts."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from rdmaprov.contract.rule import SiteRule, Violation
 from rdmaprov.inventory.model import Fleet, Node
+from rdmaprov.inventory.names import relay_names
 from rdmaprov.inventory.resolve import ResolveError, Variables
 from rdmaprov.inventory.tags import position_of
 
@@ -21,30 +23,29 @@ _ITSELF = "write fabric_relay: '' for it, or name the relay in a group that it i
 
 def _relays(fleet: Fleet) -> Iterator[tuple[Node, Violation]]:
     known = set(fleet.hosts)
-    wrong: dict[str, tuple[str, str]] = {}
+    wrong = cache(lambda relay: _wrong(fleet, relay) if relay in known else _unknown(relay))
     for node in fleet.nodes:
-        relay = node.get(_RELAY)
-        if not relay:
-            continue
-        if relay not in wrong:
-            wrong[relay] = _wrong(fleet, relay) if relay in known else _unknown(relay)
-        if wrong[relay][0]:
-            yield node, Violation(_RELAY, *wrong[relay])
+        names = relay_names(node.get(_RELAY))
+        for relay, count in Counter(names).items():
+            if count > 1:
+                yield node, Violation(_RELAY, f"{relay} is named {count} times", "name it once")
+            if why := wrong(relay):
+                yield node, Violation(_RELAY, *why)
 
 
 def _unknown(relay: str) -> tuple[str, str]:
     return f"{relay} is no host of the inventory", "name one; fabric_node: false if it is no node"
 
 
-def _wrong(fleet: Fleet, relay: str) -> tuple[str, str]:
-    """Return what is wrong with a host as a relay, and what to write; empty if nothing is."""
+def _wrong(fleet: Fleet, relay: str) -> tuple[str, str] | None:
+    """Return what is wrong with a host as a relay, and what to write; None if nothing is."""
     try:
-        own = str(fleet.variables(relay).value(_RELAY) or "")
+        own = relay_names(fleet.variables(relay).value(_RELAY))
     except (KeyError, ResolveError):  # which is reported where it is a node
-        return "", ""
-    if own == relay:
+        return None
+    if relay in own:
         return f"{relay} is a relay of itself", _ITSELF
-    return (f"{relay} has a relay itself, {own}", _ITSELF) if own else ("", "")
+    return (f"{relay} has a relay itself, {', '.join(own)}", _ITSELF) if own else None
 
 
 def _ways(fleet: Fleet) -> Iterator[tuple[Node, Violation]]:
