@@ -17,7 +17,7 @@ from rdmaprov.discover import variables
 from rdmaprov.discover.variables import Difference
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
-from rdmaprov.probe.ansible_targets import Targets
+from rdmaprov.probe.fleet import FleetTargets
 from rdmaprov.problem import printable
 from rdmaprov.replace import hardware, host_key
 from rdmaprov.replace.host_key import HostKey
@@ -123,9 +123,9 @@ class Looks:
 
     def host_key(self, nodes: Sequence[str]) -> StepOutcome:
         """Verify each host key; learn those that the user allows. Nothing is sent before."""
-        targets = Targets(self._work.ready.given.become)
+        targets = FleetTargets(self._work.ready.fleet, self._work.ready.given.become)
         for node in nodes:
-            target = targets.of(node, self._work.ready.fleet.variables(node))
+            target = targets.of(node)
             key = host_key.look(target)
             if key is not None and not key.is_known:
                 if (why := self._refusal(node, key)) is not None:

@@ -25,7 +25,7 @@ from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.probe.ansible_targets import Targets
+from rdmaprov.probe.fleet import FleetTargets
 from rdmaprov.replace import hardware, host_key
 from rdmaprov.replace.journal import Journal, journal_directory
 from rdmaprov.replace.steps import (
@@ -51,9 +51,9 @@ def show_plan(work: Work) -> ExitCode:
     """Print what would be done; return OK, or why it would stop."""
     steps: tuple[Callable[[Work], Iterator[str]], ...] = (_drain, _proofs, _witnesses)
     known = True
-    targets = Targets(work.ready.given.become)
+    targets = FleetTargets(work.ready.fleet, work.ready.given.become)
     for node in work.asked.nodes:
-        key = host_key.look(targets.of(node, work.ready.fleet.variables(node)))
+        key = host_key.look(targets.of(node))
         known = known and (key is None or key.is_known)
         if key is not None:
             _show(work, "host key", _key(node, key))

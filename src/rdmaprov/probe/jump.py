@@ -12,13 +12,13 @@ _LIMIT_S = 30
 
 
 def settings(target: Target) -> dict[str, str]:
-    """Return ssh's settings for a node, by their names in small letters; it does not connect.
+    """Return ssh's settings for a node, by their names in small letters; ssh does not connect.
 
     Raises:
         OSError: there is no ssh.
         subprocess.TimeoutExpired: what it reads does not end.
     """
-    argv = [target.argv[0], "-G", *target.argv[1:]]
+    argv = target.from_relay([target.argv[0], "-G", *target.argv[1:]])
     done = subprocess.run(argv, stdin=-3, capture_output=True, timeout=_LIMIT_S, check=False)
     found: dict[str, str] = {}
     for line in done.stdout.decode(errors="replace").splitlines():
@@ -38,7 +38,7 @@ def known_name(target: Target, found: Mapping[str, str]) -> str:
 @lru_cache(4096)
 def jump_host(target: Target) -> str:
     """Return the jump host before a node as ssh's settings name it, empty if there is none."""
-    if not target.address or PurePath(target.argv[0]).name != "ssh":
+    if not target.address or target.relays or PurePath(target.argv[0]).name != "ssh":
         return ""
     try:
         found = settings(target)

@@ -169,6 +169,28 @@ def test_key_that_changes_after_it_was_allowed_is_not_learnt(tmp_path):
     assert (tmp_path / "known_n1").read_text() == before
 
 
+@pytest.mark.parametrize("relays", [[], ["r1"], ["gone", "r1"], ["gone"]])
+def test_allowed_key_is_learnt_by_the_ssh_that_goes_to_the_node(tmp_path, monkeypatch, relays):
+    (tmp_path / "own").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "own"))
+    run = ("/bin/sh", "-c", f'echo "$0" >>{tmp_path}/ran; eval "$0"')
+    by = (Target(name, "", run if name == "r1" else ("false",), "python3", 10) for name in relays)
+    target = replace(target_of(Sshd(tmp_path), "other_host_key"), relays=tuple(by))
+    if relays == ["gone"]:
+        with pytest.raises(HostKeyError, match="its relay gone is unreachable"):
+            host_key.look(target)
+        return
+    key = host_key.look(target)
+    assert key is not None
+    assert not key.is_known
+    known = tmp_path / "known_n1"
+    assert host_key.learn(target, key) == f"{'r1:' if relays else ''}{known}"
+    assert known.read_text().split() == ["n1", *(tmp_path / "host_key.pub").read_text().split()[:2]]
+    assert is_known(target)
+    assert not [*(tmp_path / "own").iterdir()]
+    assert (tmp_path / "ran").exists() == bool(relays)
+
+
 def test_this_machine_itself_has_no_host_key_to_verify():
     assert host_key.look(Target("n1", "", ("/bin/sh", "-c"), "python3", 10)) is None
 
