@@ -154,18 +154,19 @@ def test_what_a_dying_relay_left_unanswered_is_asked_by_the_next(probing, tmp_pa
         assert [(one.relay, one.by) for one in probe.taken] == [("r1", "r2")]
 
 
+@pytest.mark.parametrize("limit", [1, 4], ids=["one by one", "together"])
 @pytest.mark.parametrize(
     "lie",
     ["7 - 3 0\\nabc", "0 - 3 0\\nabc0 0 0 0\\n0 - 1 0\\na", "0 - 99999999 0\\n", "hello\\n"],
     ids=["of another node", "of one that ended", "without end", "of no form"],
 )
-def test_relay_that_lies_loses_its_nodes_and_is_not_asked_again(probing, tmp_path, lie):
+def test_relay_that_lies_loses_its_nodes_and_is_not_asked_again(probing, tmp_path, lie, limit):
     liar = tmp_path / "liar"
     liar.write_text(
         f'echo x >>{tmp_path}/tries\nfor last; do :; done\necho "$last"\n'
         f'sleep 0.5\nprintf "{lie}"\nexec cat >/dev/null\n'
     )
-    probe = probing((relay(python=f"sh {liar}"), relay(name="r2")), here("n5"))
+    probe = probing((relay(python=f"sh {liar}"), relay(name="r2")), here("n5"), open=limit)
     lost(probe)  # one that is said to have ended is lost by that
     for name in (*NAMES[1:], *NAMES[1:]):
         assert f"{name}: its relay r1: it sent what is no answer" in lost(probe, name)
