@@ -100,8 +100,11 @@ def _watch(others: set[int], peak: Peak, over: threading.Event) -> None:
 
 def _sample(others: set[int], peak: Peak) -> None:
     python_kb = ssh_kb = processes = clients = 0
+    here = Path("/proc/self/ns/net").readlink()
     for pid in _descendants(os.getpid(), others):
         try:
+            if Path(f"/proc/{pid}/ns/net").readlink() != here:
+                continue  # what a node or a relay of ours has left behind
             name = Path(f"/proc/{pid}/comm").read_text().strip()
             used = _pss_kb(Path(f"/proc/{pid}/smaps_rollup").read_text())
             files = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())

@@ -1,10 +1,12 @@
-"""validate and discover of a fleet straight and by relays: the same results, and what each costs.
+"""Verbs on a fleet straight and by relays: the same results, and what each costs.
 
-    python bench/relays.py [NODES] [--halls N] [--verbs VERB...]     as root; 1,024 by 4
+    python bench/relays.py [NODES] [--halls N] [--verbs VERB...] [--kill]     as root; 1,024 by 4
 
-Each hall is a network namespace with a relay. Nodes, relays and controller share this machine's
-processors, so processor time counts and seconds do not. Last, a relay is killed when half of its
-nodes were asked.
+VERB is validate, discover, plan or apply: of one role, nccl, on nodes that lack it, and that have
+the names of two RDMA devices and nothing more of these. Each hall is a
+network namespace with a relay. Nodes, relays and controller share this machine's processors, so
+processor time counts and seconds do not. With --kill, a relay is killed last when half of its nodes
+were asked, with no other one and with one that takes over.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -34,6 +38,18 @@ def test_held(host):
     assert host.run(command, everywhere=True, time_limit_s=3600).rc == 0
 """
 KILLED_BEHIND_S = 1
+WAYS = ("straight", "by relays")
+NCCL = {"nccl_ib_hca": ["mlx5_0", "mlx5_1"], "nccl_environment": {"NCCL_DEBUG": "WARN"}}
+FORGET = """rm -rf /etc/nccl.conf /var/lib/rdmaprov /run/rdmaprov
+mountpoint -q /sys/class && exit
+mkdir -p /run/class/net /run/class/infiniband/mlx5_0 /run/class/infiniband/mlx5_1
+cp -d $(find /sys/class/net -type l) /run/class/net && mount --bind /run/class /sys/class"""
+WORDS = {
+    "validate": ("test_checks.py", "--json", "-", "-q"),
+    "discover": (),
+    "plan": ("--roles", "nccl", "--json", "-"),
+    "apply": ("--roles", "nccl", "--json", "-"),
+}
 
 
 class Bench:
@@ -43,7 +59,7 @@ class Bench:
         self.fleet = fleet
         self.at = fleet.directory
         (fleet.site / "group_vars").mkdir()
-        (fleet.site / "group_vars/all.yml").write_text(json.dumps(SITE))
+        (fleet.site / "group_vars/all.yml").write_text(json.dumps({**SITE, **NCCL}))
         (self.at / "test_checks.py").write_text(validate_checks.tests(1))
         (self.at / "test_held.py").write_text(HELD.format(at=self.at))
         self.group = (CPUACCT if CPUACCT.is_dir() else CGROUPS) / "rdmaprov-relays"
@@ -51,9 +67,11 @@ class Bench:
         for relay in fleet.relays:
             (self.group / "cgroup.procs").write_text(str(relay.pid))
 
-    def run(self, *words: str, by_relay: bool) -> tuple[Finished, float, float]:
+    def run(
+        self, *words: str, by_relay: bool, stand_in: bool = False
+    ) -> tuple[Finished, float, float]:
         """Return what a verb cost: its own, and the processor time of it and of the relays."""
-        self.fleet.write_hosts(by_relay=by_relay)
+        self.fleet.write_hosts(by_relay=by_relay, stand_in=stand_in)
         before, relays = processor_s(), self._relays_s()
         argv = [sys.executable, "-m", "rdmaprov", *words]
         home = {"HOME": str(self.at / "home"), "COLUMNS": "300"}
@@ -68,22 +86,30 @@ class Bench:
 
     def compare(self, verb: str) -> None:
         """Run a verb straight and by relays; print what each cost."""
-        words = {
-            "validate": ("validate", str(self.fleet.site), "test_checks.py", "--json", "-", "-q"),
-            "discover": ("discover", str(self.fleet.site)),
-        }[verb]
+        words = (verb, str(self.fleet.site), *WORDS[verb])
         found, own = [], []
         for by_relay in (False, True):
+            self.forget(verb)
             done, own_s, relays_s = self.run(*words, by_relay=by_relay)
             text = done.stdout
-            found.append(without_times(json.loads(text)) if verb == "validate" else text)
+            if verb == "discover":
+                states = Counter({"read": text.count("# host_vars/")})
+            else:
+                text = without_times(json.loads(text))
+                states = Counter(node["state"] for node in text["nodes"].values())
+            found.append(text)
             own.append((own_s, done.peak.python_mb + done.peak.ssh_mb))
-            way = "by relays" if by_relay else "straight"
-            row(f"{verb}, {way}", f"{own_s:.1f} s", f"exit code {done.code}; {done.line()}")
+            row(
+                f"{verb}, {WAYS[by_relay]}",
+                f"{own_s:.1f} s",
+                f"exit code {done.code}; {done.line()}",
+            )
+            row("   nodes", "", ", ".join(f"{n} {state}" for state, n in states.items()))
             row("   the relays'", f"{relays_s:.1f} s")
-        alone = self.alone(words)
         count = self.fleet.count - 1
-        for way, (seconds, memory) in zip(("straight", "by relays"), own, strict=True):
+        for by_relay, (seconds, memory) in zip((False, True), own, strict=True):
+            self.forget(verb)
+            alone, way = self.alone(words, by_relay=by_relay), WAYS[by_relay]
             more_ms, more_mb = 1000 * (seconds - alone[0]) / count, (memory - alone[1]) / count
             row(f"   of each further node, {way}", f"{more_ms:.1f} ms", f"{more_mb:.3f} MB")
         row("   results", "equal" if found[0] == found[1] else "DIFFER")
@@ -91,16 +117,29 @@ class Bench:
             for number, each in enumerate(found):
                 (self.at.parent / f"rdmaprov-{verb}{number}").write_text(json.dumps(each, indent=1))
 
-    def alone(self, words: tuple[str, ...]) -> tuple[float, float]:
-        """Return the processor time and memory of a verb with one node, straight."""
-        done, own_s, _ = self.run(*words, "--limit", "n000", by_relay=False)
+    def alone(self, words: tuple[str, ...], *, by_relay: bool) -> tuple[float, float]:
+        """Return the processor time and memory of a verb with one node."""
+        done, own_s, _ = self.run(*words, "--limit", "n000", by_relay=by_relay)
         peak = done.peak
         row("   one node", f"{own_s:.1f} s", done.line())
         return own_s, peak.python_mb + peak.ssh_mb
 
-    def kill(self) -> None:
+    def forget(self, verb: str) -> None:
+        """Have nodes as before the role was applied, if the verb is of roles."""
+        if verb not in ("plan", "apply"):
+            return
+        login = ["ssh", "-i", str(self.at / "key"), f"-oUserKnownHostsFile={self.at}/known_hosts"]
+        nodes = [f"root@{self.fleet.address(index)}" for index in range(self.fleet.count)]
+        with ThreadPoolExecutor(16) as threads:
+            done = threads.map(lambda node: subprocess.call([*login, node, FORGET]), nodes)
+            if any(done):
+                raise SystemExit("a node does not forget the role")
+
+    def kill(self, *, stand_in: bool) -> None:
         """Kill the last relay when half of its nodes were asked; print what became of nodes."""
         hall, asked = self.fleet.halls - 1, self.at / "asked"
+        for name in ("asked", "go"):
+            (self.at / name).unlink(missing_ok=True)
         first = hall * self.fleet.each
         over = threading.Event()
 
@@ -116,14 +155,15 @@ class Bench:
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         words = ("validate", str(self.fleet.site), "test_held.py", "--json", "-", "-q")
-        done, _, _ = self.run(*words, by_relay=True)
+        done, _, _ = self.run(*words, by_relay=True, stand_in=stand_in)
         over.set()
         watcher.join()
         nodes = json.loads(done.stdout)["nodes"].items()
         its = {f"n{index:03}" for index in range(first, self.fleet.count)}
         states = Counter(("its" if name in its else "other", one["state"]) for name, one in nodes)
         said = ", ".join(f"{n} {whose} nodes {state}" for (whose, state), n in states.items())
-        row(f"relay{hall} killed", f"exit code {done.code}", said)
+        what = ", another one is there" if stand_in else ""
+        row(f"relay{hall} killed{what}", f"exit code {done.code}", said)
 
 
 def row(name: str, value: str, note: str = "") -> None:
@@ -136,7 +176,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="verbs straight and by relays")
     parser.add_argument("nodes", nargs="?", type=int, default=1024)
     parser.add_argument("--halls", type=int, default=4)
-    parser.add_argument("--verbs", nargs="+", default=["validate", "discover"])
+    parser.add_argument("--verbs", nargs="*", choices=WORDS, default=["validate", "discover"])
+    parser.add_argument("--kill", action="store_true")
     words = parser.parse_args()
     if os.geteuid() != 0:
         raise SystemExit("bench/relays.py makes network namespaces: run it as root")
@@ -145,7 +186,11 @@ def main() -> None:
         bench = Bench(fleet)
         for verb in words.verbs:
             bench.compare(verb)
-        bench.kill()
+        if words.kill:
+            bench.kill(stand_in=False)
+    if words.kill:
+        with Fleet(words.nodes, words.halls) as fleet:
+            Bench(fleet).kill(stand_in=True)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -130,7 +131,11 @@ class Fleet:
         groups = self._inventory()
         if by_relay:
             relays = {
-                f"relay{hall}": {"ansible_host": _relay_address(hall), "fabric_node": False}
+                f"relay{hall}": {
+                    "ansible_host": _relay_address(hall),
+                    "fabric_node": False,
+                    "ansible_python_interpreter": sys.executable,  # with Ansible beside it
+                }
                 for hall in range(self.halls)
             }
             groups["relays"] = {"hosts": relays, "vars": groups["nodes"]["vars"]}
