@@ -22,6 +22,10 @@ false
 rounds, seconds
     Collectives that were measured one after the other, and the made-up fleet's own clock.
 
+named in
+    Seconds from when the ranks of a stage began to start until the gate named it, at most. A stage
+    without ranks of its own counts from its begin.
+
 A second table has the seconds of each stage, of healthy fleets and of the others, on the usual
 clock and on a harsh one (tests/madeup/clock.py): the same run, priced twice.
 
@@ -74,6 +78,7 @@ class Score:
     false: float
     rounds: float
     seconds: float
+    named_s: float
     held_out: bool = False
     same_as: str = ""
 
@@ -91,6 +96,7 @@ def score(trials: Sequence[Trial], kind: FaultKind | None) -> Score:
         sum(each.false for each in trials) / many,
         sum(each.rounds for each in trials) / many,
         sum(each.seconds for each in trials) / many,
+        max(each.named_s for each in trials),
         bool(kind and kind.held_out),
         kind.same_as if kind else "",
     )
@@ -109,8 +115,8 @@ def last_line(trials: Sequence[Trial]) -> str:
 
 
 HEAD = (
-    "| fault | level | trials | found | named | false | rounds | seconds | same as |\n"
-    "|---|---|---|---|---|---|---|---|---|"
+    "| fault | level | trials | found | named | false | rounds | seconds | named in | same as |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -122,7 +128,7 @@ def row(score: Score) -> str:
         shares = f"{score.accepted:.1%} accepted | "
     return (
         f"| {name} | {score.level} | {score.trials} | {shares} | {score.false:.2f} | "
-        f"{score.rounds:.1f} | {score.seconds:.0f} | {score.same_as} |"
+        f"{score.rounds:.1f} | {score.seconds:.0f} | {score.named_s:.0f} | {score.same_as} |"
     )
 
 

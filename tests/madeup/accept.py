@@ -1,7 +1,7 @@
 """The whole gate on a made-up fleet."""
 
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,12 +36,14 @@ class Acceptance:
         result: what the gate found.
         rounds: tasks that ranks performed; those side by side are one.
         sessions: how often ranks were started.
+        said: what was said when, in seconds since the ranks of its stage began to start.
     """
 
     fleet: MadeUpFleet
     result: GateResult
     rounds: int
     sessions: int
+    said: list[tuple[float, str]]
 
 
 def accept(
@@ -111,14 +113,25 @@ def accept_nodes(
             path.write_text(text)
             return path
 
+        said: list[tuple[float, str]] = []
+
+        def say(text: str) -> None:
+            said.append((fleet.since_ranks_s(), text))
+            on_stage(text)
+
+        def end_stage(reports: Sequence[StageReport]) -> None:
+            texts = "\n".join(each.text for each in reports[-1].findings)
+            said.append((fleet.since_ranks_s(), texts))
+            fleet.end_stage(reports[-1].name)
+
         made = gate.Gate(
             nodes=tuple(nodes),
             connection=MadeUpNodes(fleet),
             options=gate.Options(**options),
             keep=keep or write,
-            on_stage=on_stage,
+            on_stage=say,
             known=known or {},
-            on_report=lambda reports: fleet.end_stage(reports[-1].name),
+            on_report=end_stage,
             proofs=proofs or {},
             digests={each.name: node_digest(each, lambda data: data) for each in nodes},
         )
@@ -128,7 +141,7 @@ def accept_nodes(
         ):
             result = made.run()
             fleet.end_stage("end")
-    return Acceptance(fleet, result, runner.tasks, runner.sessions)
+    return Acceptance(fleet, result, runner.tasks, runner.sessions, said)
 
 
 def keep_run(

@@ -42,6 +42,8 @@ class MadeUpFleet:
         self.seconds = 0.0
         self.stages: dict[str, list[float]] = {}
         self._spent = [0.0 for _ in CLOCKS]
+        self._ranks_at: float | None = None
+        self._stage_at = 0.0
         self.tasks = 0
         self.boots: Counter[int] = Counter()
         self.number_of = {name: number for number, name in enumerate(shape.names)}
@@ -56,6 +58,14 @@ class MadeUpFleet:
         """Take down what passed since the last stage."""
         self.stages[name] = self._spent
         self._spent = [0.0 for _ in CLOCKS]
+        self._ranks_at, self._stage_at = None, self.seconds
+
+    def start_ranks(self) -> None:
+        self._ranks_at = self.seconds if self._ranks_at is None else self._ranks_at
+
+    def since_ranks_s(self) -> float:
+        """Return how long ago this stage's first ranks began to start; the stage, without any."""
+        return self.seconds - (self._stage_at if self._ranks_at is None else self._ranks_at)
 
     def lose_link(self, node: int, rail: int) -> None:
         self.condition.link_up[node, rail] = False

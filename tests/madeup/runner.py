@@ -5,18 +5,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tests.madeup.clock import Cost, slowest
+from tests.madeup.clock import USUAL, Clock, Cost, slowest
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.logs import JobLogs
 from tests.madeup.trouble import Trouble, find_trouble
 from tests.madeup.work import perform
 
 from rdmaprov.acceptance.agent.rank import KEPT_TASKS
+from rdmaprov.acceptance.ranks.launch import GRACE_S
 from rdmaprov.acceptance.ranks.plan import GateJob, Task
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 _NO_DATA = ("gpu",)  # without a communicator (agent/tasks.py)
 Event = Mapping[str, Any]
+
+
+def _with_connect(events: Sequence[Event], ranks: int) -> Iterator[Event]:
+    for event in events:
+        more = {"seconds": event["seconds"] + USUAL.connect(ranks)} if "seconds" in event else {}
+        yield {**event, **more}
 
 
 class MadeUpSession:
@@ -33,8 +40,10 @@ class MadeUpSession:
         self._done: list[int] = [0] * len(jobs)
         self._used: list[dict[tuple[str, tuple[int, ...]], int]] = [{} for _ in jobs]
         ranks = max((job.world for job in jobs), default=0)
+        fleet.start_ranks()
         fleet.pass_time(lambda clock: clock.start(ranks))
-        fleet.pass_time(slowest([self._start(run) for run in self.runs]))
+        # What a job waits for in vain, it waits for while others work.
+        self._waits = [self._start(run) for run in self.runs]
 
     def _start(self, run: JobRun) -> Cost:
         for name in run.job.nodes:
@@ -56,7 +65,7 @@ class MadeUpSession:
 
     def perform(self, tasks: Mapping[int, Task]) -> None:
         """Have jobs perform a task, side by side."""
-        costs: list[Cost] = []
+        costs, self._waits = self._waits, []
         for index, task in tasks.items():
             run = self.runs[index]
             if run.has_failed:
@@ -70,13 +79,13 @@ class MadeUpSession:
         if trouble is not None:
             self._logs[index].begin_task(task, trouble.what != "mixed")
             if trouble.waits:
-                self._finish_others(run, task, trouble.waits)
+                return self._hang(index, run, task, trouble)
             return self._fail(run, trouble, self._logs[index])
         ranks = self._connect(index, task)
         done = perform(self._fleet, run.job, task)
         if task.collective != "gpu":  # no communicator, so NCCL says nothing
             self._logs[index].add_task(task, done)
-        for event in done.events:
+        for event in _with_connect(done.events, ranks):
             self._take(run, event)
         outside = [g for g in task.groups if len({r // run.job.per_node for r in g}) > 1]
         self._done[index] += bool(outside)
@@ -97,28 +106,45 @@ class MadeUpSession:
                 used[task.plane, ranks] = task.number
         return most
 
-    def _finish_others(self, run: JobRun, task: Task, hang: Sequence[int]) -> None:
-        """Have the groups end in which nobody hangs."""
-        stuck = set(hang)
+    def _hang(self, index: int, run: JobRun, task: Task, trouble: Trouble) -> Cost:
+        """Have the groups end in which nobody hangs, and then, by their time, the others."""
+        stuck = set(trouble.waits)
         groups = [at for at, ranks in enumerate(task.groups) if stuck.isdisjoint(ranks)]
-        if not groups:
-            return
         rest = replace(task, groups=tuple(task.groups[at] for at in groups))
-        for event in perform(self._fleet, run.job, rest).events:
+        ranks = self._connect(index, task)
+        done = perform(self._fleet, run.job, rest)
+        many, late = len(task.groups), len(task.groups) - len(groups)
+
+        def step(clock: Clock) -> float:
+            return run.job.limits.hurried_s(many, late, clock.connect(ranks) + done.seconds)
+
+        for event in _with_connect(done.events, ranks):
             if event["rank"] not in stuck:
                 own = {"group": groups[event["group"]]} if "group" in event else {}
                 self._take(run, {**event, **own})
+        self._fail(run, trouble, self._logs[index], step(USUAL))
+        return lambda clock: clock.connect(ranks) + max(done.seconds, step(clock)) + GRACE_S
 
     def _take(self, run: JobRun, event: Event) -> None:
         run.take_event(event)
         self._say(event)
 
-    def _fail(self, run: JobRun, trouble: Trouble | None, logs: JobLogs | None = None) -> Cost:
-        seconds = trouble.apply(run, self._say, logs) if trouble is not None else 0.0
+    def _fail(
+        self,
+        run: JobRun,
+        trouble: Trouble | None,
+        logs: JobLogs | None = None,
+        step_s: float | None = None,
+    ) -> Cost:
+        if trouble is None:
+            return lambda _clock: 0.0
+        step_s = run.job.limits.step if step_s is None else step_s
+        seconds = trouble.apply(run, self._say, logs, step_s) + GRACE_S
         return lambda _clock: seconds
 
     def end(self) -> None:
         """End the ranks that still run, and hand over what they wrote."""
+        self._fleet.pass_time(slowest(self._waits))
         self._fleet.pass_time(lambda clock: clock.end_s)
         for run, logs in zip(self.runs, self._logs, strict=True):
             failed = run.has_failed

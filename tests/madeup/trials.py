@@ -33,6 +33,7 @@ class Trial:
         rounds: of collectives.
         seconds: on the fleet's clock.
         stages: seconds of each stage, by each of clock.CLOCKS.
+        named_s: after how long it was named, since the ranks that showed it began to start.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Trial:
     rounds: int
     seconds: float
     stages: dict[str, list[float]] = field(default_factory=dict)
+    named_s: float = 0.0
 
 
 def judge(kind: str, done: Acceptance, whole_gate: bool = True) -> Trial:
@@ -63,7 +65,17 @@ def judge(kind: str, done: Acceptance, whole_gate: bool = True) -> Trial:
     found = not accepted and (seen or whole or named)
     counts = len(accused), len(accused - guilty)
     clock = done.fleet.seconds, done.fleet.stages
-    return Trial(kind, accepted, found, named, *counts, done.rounds, *clock)
+    named_s = next(_named_s(done), 0.0) if named else 0.0
+    return Trial(kind, accepted, found, named, *counts, done.rounds, *clock, named_s)
+
+
+def _named_s(done: Acceptance) -> Iterator[float]:
+    """Yield when what was said until then names what is at fault."""
+    known: list[Finding] = []
+    for seconds, text in done.said:
+        known += [each for each in done.result.findings if each.text in text]
+        if is_named(done.fleet.truths, known, done.fleet.shape.names):
+            yield seconds
 
 
 def is_named(truths: Sequence[Truth], findings: Sequence[Finding], names: Sequence[str]) -> bool:

@@ -44,8 +44,14 @@ class Trouble:
     peers: tuple[tuple[int, int], ...] = ()
     waits: tuple[int, ...] = ()
 
-    def apply(self, run: JobRun, say: Callable[[Event], None], logs: JobLogs | None) -> float:
-        """Make a run show it; return the seconds that it takes until that is seen."""
+    def apply(
+        self, run: JobRun, say: Callable[[Event], None], logs: JobLogs | None, step_s: float
+    ) -> float:
+        """Make a run show it; return the seconds that it takes until that is seen.
+
+        Args:
+            step_s: the limit of a step.
+        """
         if self.what in ("dies", "node-dies"):
             return self._kill(run)
         if self.what == "absent":
@@ -53,7 +59,7 @@ class Trouble:
         if self.what == "link-dies":
             assert logs is not None
             return self._cut(run, say, logs)
-        return self._hang(run, say)
+        return self._hang(run, say, step_s)
 
     def _kill(self, run: JobRun) -> float:
         node = run.nodes[self.name]
@@ -95,9 +101,9 @@ class Trouble:
         run.nodes[run.job.node_of(first)].rc = 1
         return 120.0
 
-    def _hang(self, run: JobRun, say: Callable[[Event], None]) -> float:
+    def _hang(self, run: JobRun, say: Callable[[Event], None], step_s: float) -> float:
         """Let ranks reach their time limit: all that wait for it."""
-        limit = run.job.limits.connect if self.what == "mixed" else run.job.limits.step
+        limit = run.job.limits.connect if self.what == "mixed" else step_s
         waits = self.waits or range(run.job.world)
         for rank in waits:
             mine = rank in self.ranks

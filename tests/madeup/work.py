@@ -51,7 +51,8 @@ def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
     if task.collective == "gpu":
         done.events = gpu_events(fleet, job, task)
         done.events += [
-            {"event": "finished", "rank": r, "task": task.number} for r in task.group_of
+            {"event": "finished", "rank": r, "task": task.number, "seconds": _GPU_S}
+            for r in task.group_of
         ]
         done.seconds = _GPU_S
         return done
@@ -66,7 +67,8 @@ def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
     if teams:
         work.do()
     everyone = range(job.world)
-    done.events += [{"event": "finished", "rank": r, "task": task.number} for r in everyone]
+    own = {"task": task.number, "seconds": done.seconds}
+    done.events += [{"event": "finished", "rank": r, **own} for r in everyone]
     return done
 
 

@@ -236,7 +236,8 @@ class StageRun:
     def _open_live(self, site: GateSite) -> LiveRanks:
         """Return the ranks that wait for tasks of pairs and groups."""
         if self.live is None:
-            self.live = LiveRanks(site, self.runner, "pairs", self.result.tests)
+            say = self.gate.on_stage
+            self.live = LiveRanks(site, self.runner, "pairs", self.result.tests, say)
             self._live_stack.enter_context(self.live.opened())
         return self.live
 

@@ -44,6 +44,13 @@ while True:
     if task["stage"] == "fails" and rank == 1:
         say("failed", phase="x", error="broken", entered=0)
         sys.exit(1)
+    if task["stage"] == "hangs" and rank == 2:
+        hurry = directory / f"hurry.{{task['number']}}"
+        while not hurry.exists():
+            time.sleep(0.01)
+        limit = float(hurry.read_text())
+        say("late", phase="x", limit_s=limit, where="torch", entered=1)
+        sys.exit(3)
     if task["stage"] != "fails":
         say("finished", task=task["number"])
     number += 1
@@ -100,6 +107,37 @@ def test_failed_rank_ends_the_wait_and_later_tasks_are_left_out(nodes, made):
     assert 2 not in run.tasks
     assert not run.good
     assert [node.left for node in run.nodes.values()] == [(), ()]
+
+
+def test_the_last_of_many_groups_has_as_long_as_the_others_show(tmp_path):
+    names = ("n0", "n1", "n2")
+    python = ranks_with(tmp_path / "python", 0)
+    limits = JobLimits(step=600, hang=7)
+    made = job(nodes=names, pythons=dict.fromkeys(names, python), limits=limits, rounds=())
+    with local_probe(*names) as nodes, Launcher(nodes, grace_s=0.2).open([made]) as session:
+        (run,) = session.runs
+        for number, stage in enumerate(("host", "hangs")):
+            session.perform({0: Task(number, stage, "rail 0", ((0,), (1,), (2,)), sizes=(8,))})
+    assert [(e["rank"], e["limit_s"]) for e in run.events_of("late")] == [(2, 7)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "late", "seconds", "limit"),
+    [
+        (8, 1, 3, 49.4),
+        (8, 2, 3, 49.4),
+        (8, 3, 3, 180),
+        (2, 1, 3, 180),
+        (8, 1, 9, 90),
+        (8, 1, 60, 180),
+    ],
+)
+def test_most_groups_limit_the_others(groups, late, seconds, limit):
+    found = JobLimits.of("nccl", 128).hurried_s(groups, late, seconds)
+    assert found == pytest.approx(limit, abs=0.05)
+    # NCCL still names a dead path where nodes have a longer timeout; gloo keeps its limit.
+    assert JobLimits.of("nccl", 128, 22).hurried_s(8, 1, 3) > 8 * 4.096e-6 * 2**22
+    assert JobLimits.of("gloo", 128).hurried_s(8, 1, 3) == JobLimits.of("gloo", 128).step
 
 
 def test_jobs_side_by_side_get_their_own_tasks(nodes, made):

@@ -10,7 +10,6 @@ from tests.unit.helpers.live_ranks import GPUS, RATE_GB_S, FakeRunner, made_site
 
 from rdmaprov.acceptance import stage_report as stages
 from rdmaprov.acceptance.gate import Gate, StageRun
-from rdmaprov.acceptance.live import isolate
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.result import GateResult
@@ -21,6 +20,7 @@ from rdmaprov.acceptance.stages import pairs as stages_path_pairs
 from rdmaprov.acceptance.stages import resume
 from rdmaprov.errors import UsageError
 from rdmaprov.finding.finding import Finding
+from rdmaprov.isolation import model
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -97,7 +97,7 @@ def test_a_round_reads_only_its_own_events(site):
 @pytest.mark.parametrize(("dies", "wanted"), [(True, {}), (False, {("n9", "n10"): 0.0})])
 def test_what_ends_with_a_node_that_died_is_not_taken_for_hung(site, dies, wanted):
     """Its session ends for all: a pair that had not measured yet has no result."""
-    said = {"n4": None if dies else 1.0, "n9": 0.0}
+    said = {"n4": None if dies else 1.0, "n9": 0.0, "n10": 0.0}
     runner = FakeRunner(lambda node, *_: said.get(node, 1.0))
     with LiveRanks(site, runner, "pairs").opened() as live:
         reached = live.measure([("n1", "n2"), ("n3", "n4"), ("n9", "n10")])
@@ -121,6 +121,28 @@ def test_a_node_that_dies_is_left_and_the_others_go_on(site):
     assert (found.node, found.proven) == ("n4", True)
     assert "stopped answering" in found.what
     assert [len(job.nodes) for job in runner.jobs] == [16, 15]
+
+
+def test_who_hangs_with_two_is_named_at_once_and_takes_part_no_more(site):
+    runner = FakeRunner(slow("n6", 0))
+    said: list[str] = []
+    with LiveRanks(site, runner, "pairs", say=said.append).opened() as live:
+        report = stages_groups.run_pairs(live, site, False)
+    [found] = report.findings
+    assert (found.node, found.level, found.proven) == ("n6", "node", True)
+    assert "it hung with n5, n2, which pass without it" in found.what
+    assert [len(job.nodes) for job in runner.jobs] == [16, 4, 15]
+    assert said == [f"pairs: {found.text}"]
+    assert runner.jobs[1].limits.step < runner.jobs[0].limits.hang
+
+
+@pytest.mark.parametrize("bad", [("n5", "n6"), ("n1", "n2", "n3", "n4")])
+def test_who_hangs_beside_another_that_does_is_not_settled_at_once(site, bad):
+    runner = FakeRunner(lambda node, *_: 0 if node in bad else 1)
+    with LiveRanks(site, runner, "pairs").opened() as live:
+        reached = live.measure([(f"n{n}", f"n{n + 1}") for n in range(1, 16, 2)])
+    assert not live.lost
+    assert {name for pair, rate in reached.items() for name in pair if not rate} == set(bad)
 
 
 def test_sessions_that_hang_again_and_again_end(site):
@@ -181,7 +203,7 @@ def test_a_group_that_is_slow_only_together_is_unknown(tmp_path):
     groups = stages_groups.equal_groups(site)["neighbours"]
     [part] = stages_groups.compare_groups(measure, groups, "neighbours", site)
     assert (part.kind, part.name, part.nodes, len(seen)) == ("leaf", "leaf1", bad, 3)
-    assert not isolate.findings([part])[0].proven
+    assert not model.findings([part])[0].proven
 
 
 # --- host --------------------------------------------------------------------------------------

@@ -1,7 +1,11 @@
 """What the ranks of a group decide together, and in which order a sweep goes, without torch."""
 
+import json
+import os
 import socket
 import struct
+import subprocess
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -14,7 +18,7 @@ import pytest
 
 from rdmaprov.acceptance.agent import links, rank
 from rdmaprov.acceptance.agent.group import RankCommunicator, RankGroup
-from rdmaprov.acceptance.agent.progress import place
+from rdmaprov.acceptance.agent.progress import EXIT_LATE, place
 from rdmaprov.acceptance.agent.sweep import Sweep
 from rdmaprov.acceptance.at_fault.waiting import elsewhere_sign
 
@@ -53,6 +57,30 @@ class NoCollectives:
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"a decision went over the fabric: {name}")
+
+
+WATCHED = """
+import os, pathlib, time
+from rdmaprov.acceptance.agent.progress import Watch
+here = pathlib.Path({here!r})
+watch = Watch(here / "progress.0")
+watch.task = {task}
+watch.begin_phase("all rails: sweep", 600)
+(here / "hurry.3").write_text("0.5")
+time.sleep(2)
+os._exit(0)
+"""
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize(("task", "status"), [(3, EXIT_LATE), (4, 0), (-1, 0)])
+def test_a_step_ends_sooner_where_the_controller_says_so_of_its_task(tmp_path, task, status):
+    script = WATCHED.format(here=str(tmp_path), task=task)
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, env={**os.environ, "RANK": "0"}, capture_output=True, check=False)
+    late = [e for e in map(json.loads, done.stdout.splitlines()) if e["event"] == "late"]
+    assert done.returncode == status, done.stderr
+    assert [event["limit_s"] for event in late] == [0.5] * (status == EXIT_LATE)
 
 
 def groups(store: Store) -> list[RankGroup]:

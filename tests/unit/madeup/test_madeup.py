@@ -185,7 +185,9 @@ def trial(truths, findings, verdict="refused"):
         shape=SimpleNamespace(names=NAMES), truths=truths, seconds=1.0, stages={}
     )
     result = SimpleNamespace(verdict=verdict, findings=findings)
-    return judge("kind", cast("Acceptance", SimpleNamespace(fleet=fleet, result=result, rounds=3)))
+    said = [(7.0, findings[0].text), (9.0, "\n".join(each.text for each in findings))]
+    of = {"fleet": fleet, "result": result, "rounds": 3, "said": said}
+    return judge("kind", cast("Acceptance", SimpleNamespace(**of)))
 
 
 def finding(level, *nodes, rail=None, proven=True):
@@ -220,7 +222,9 @@ def test_two_faults_at_once_are_named_if_both_are():
     truths = (Truth("rail", (1,), 3), Truth("rail", (2,), 4))
     first, second = finding("rail", "n1", rail=3), finding("rail", "n2", rail=4)
     assert not trial(truths, [first]).named
-    assert trial(truths, [first, second]).named
+    both = trial(truths, [first, second])
+    assert (both.named, both.named_s) == (True, 9.0)
+    assert trial(truths[:1], [first, second]).named_s == 7.0
 
 
 def test_an_accepted_fleet_finds_nothing():
@@ -234,9 +238,13 @@ def test_totals_are_shares():
 
 def test_the_command_prints_a_table_and_the_same_one_again():
     words = ["--nodes", "8", "--trials", "1", "--fault", "rail-down", "--fault", "healthy"]
+    words += ["--fault", "hung-kernel"]
     first, again = (CliRunner().invoke(main, words) for _ in range(2))
     assert first.exit_code == 0, first.output
     assert "| rail-down | rail | 1 | 100% | 100% | 0.00 |" in first.stdout
+    assert "| hung-kernel | node | 1 | 100% | 100% | 0.00 |" in first.stdout
+    [named_in] = [row.split(" | ")[8] for row in first.stdout.splitlines() if "hung-k" in row]
+    assert 0 < int(named_in) <= 180
     assert "recall 1.000" in first.stdout
     assert again.stdout == first.stdout
 

@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ class Watch:
 
     Attributes:
         entered: how many collectives were begun on the communicator that it is at.
+        task: its number; what most others show of it may shorten its steps (ranks/session.py).
         evidence: reports what may explain the cause, before the rank is ended.
         uses_nccl: whether NCCL can be asked who is late, too.
     """
@@ -60,8 +61,9 @@ class Watch:
         self.entered = 0
         self.evidence: Callable[[], None] = lambda: None
         self.uses_nccl = False
-        self._deadline = float("inf")
-        self._limit = 0.0
+        self._step = 0.0, float("inf")  # when it began, and its limit
+        self.task = -1
+        self._directory = path.parent
         self.name = ""
         self._waits_for: int | None = None
         path.write_bytes(bytes(PROGRESS_BYTES))
@@ -73,15 +75,14 @@ class Watch:
 
     def begin_phase(self, name: str, limit_s: float) -> None:
         """Begin a phase, and limit the time of each of its steps."""
-        self.name, self._limit = name, limit_s
-        self.begin_step()
+        self.name, self._step = name, (time.monotonic(), limit_s)
         text = name.encode()[: PROGRESS_BYTES - PROGRESS.size]
         self._shown[PROGRESS.size :] = text.ljust(PROGRESS_BYTES - PROGRESS.size, b"\0")
         say("phase", phase=name)
 
     def begin_step(self) -> None:
         """Begin a step."""
-        self._deadline = time.monotonic() + self._limit
+        self._step = time.monotonic(), self._step[1]
 
     def time_collective(self, work: Callable[[], None], communicator: RankCommunicator) -> float:
         """Return the seconds that a collective on a communicator took."""
@@ -103,14 +104,21 @@ class Watch:
         yield
         self._waits_for = None
 
+    def _limit(self) -> tuple[float, float]:
+        """Return when the step began, and its limit: the controller may have shortened it."""
+        began, limit = self._step
+        with suppress(OSError, ValueError):
+            limit = min(limit, float((self._directory / f"hurry.{self.task}").read_text()))
+        return began, limit
+
     def _end_when_late(self) -> None:
-        while time.monotonic() < self._deadline:
+        while time.monotonic() < sum(step := self._limit()):
             time.sleep(0.2)
         frame = sys._current_frames().get(self._main)
         where = place(traceback.extract_stack(frame)) if frame else ""
         if self._waits_for is not None:
             where = f"/torch/distributed/ store: waits for rank {self._waits_for}"
-        say("late", phase=self.name, limit_s=self._limit, where=where, entered=self.entered)
+        say("late", phase=self.name, limit_s=step[1], where=where, entered=self.entered)
         # What it asks may hang as well.
         evidence = threading.Thread(target=self.evidence, daemon=True)
         evidence.start()

@@ -59,12 +59,14 @@ def next_tasks(directory: Path, watch: Watch) -> Iterator[Task]:
 def perform(process: RankProcess, task: Task) -> None:
     """Do what a task asks of this rank, and report its end."""
     own = [index for index, ranks in task["groups"].items() if process.rank in ranks]
+    process.watch.task, began = task["number"], time.monotonic()
     if own and task["collective"] == "gpu":
         process.watch.begin_phase("gpu", process.plan["limits_s"]["step"])
         measure_gpu(process.alone(task, int(own[0])))
     elif own:
         _measure(process, task, int(own[0]))
-    say("finished", task=task["number"])
+    process.watch.task = -1
+    say("finished", task=task["number"], seconds=round(time.monotonic() - began, 3))
 
 
 def _say_evidence(group: RankGroup, links: LinkCounter) -> None:

@@ -104,10 +104,19 @@ def preflight(rails: int) -> Check:
             "runs": list_of(message, 16),
             "boot_id": text(r"[0-9a-f-]{0,36}", 36),
             "socket_ifname": text(most=256),
+            "ib_timeout": text(most=256),
             "identity": identity(rails),
             "slots": fields({**slots, "direct": boolean}),
         },
-        optional=["runs", "boot_id", "socket_ifname", "identity", "slots", "overflows"],
+        optional=[
+            "runs",
+            "boot_id",
+            "socket_ifname",
+            "ib_timeout",
+            "identity",
+            "slots",
+            "overflows",
+        ],
     )
 
 

@@ -5,21 +5,11 @@ from dataclasses import replace
 
 from rdmaprov.acceptance.live.ranks import Group, LiveRanks, rail_of
 from rdmaprov.acceptance.preflight.gate_site import GateSite
-from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good
 from rdmaprov.isolation.locate import FleetSearch, locate
 from rdmaprov.isolation.meetings import Pair, disjoint
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.isolation.placement import misplaced, placement_rounds
-from rdmaprov.words import some
-
-_REMEDIES = {
-    "node": "Drain {who}, then run: rdmaprov accept SITE --limit 'all:!{pattern}'",
-    "rail": "On {who}, check the rail's slot (lspci -vv), link (ethtool, mlxlink), cable and port",
-    "leaf": "On leaf {who}, check uplinks, PFC and discards; compare the site's fabric_leaf",
-    "pair": "Check the switch ports between {who}: errors, discards, load of each uplink",
-    "fleet": "Check the spines: links that are down, adaptive routing, load of each uplink",
-}
 
 # With a fault that is there in a third of the time, 16 rounds show it twice with 99 %.
 _MOST_GPU_ROUNDS, _AGREE = 16, 2
@@ -120,26 +110,3 @@ def _with_rail(part: FaultyPart, rails: Mapping[str, int]) -> FaultyPart:
         return part
     why = f"{part.why}; only the GPUs next to this rail are slow"
     return replace(part, kind="rail", rail=rails[part.nodes[0]], why=why)
-
-
-def findings(parts: Sequence[FaultyPart]) -> list[Finding]:
-    """Return what is at fault as findings; what is not sure is unknown."""
-    return [_finding(part) for part in parts]
-
-
-def _finding(part: FaultyPart) -> Finding:
-    who = part.name or some(part.nodes, 4)
-    subject = {"node": "bad node", "rail": "bad rail", "pair": "bad node pair"}.get(
-        part.kind, f"bad {part.kind}" if part.kind == "leaf" else "the fabric"
-    )
-    what = f"{subject} {who}, {'high' if part.proven else 'low'} confidence: {part.why}"
-    return Finding(
-        "part.slow",
-        f"{what}; it hung" if part.hang else what,
-        part.remedy or _REMEDIES[part.kind].format(who=who, pattern=":!".join(part.nodes)),
-        rail=part.rail,
-        proven=part.proven,
-        level=part.kind,
-        nodes=part.nodes,
-        leaf=part.name if part.kind == "leaf" else "",
-    )

@@ -16,18 +16,22 @@ from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs, rail_map
 from rdmaprov.acceptance.ranks.launch import JobRunner, RankSession
 from rdmaprov.acceptance.ranks.nccl_logs import log_files
-from rdmaprov.acceptance.ranks.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.plan import LEAST_S, TIMES, GateJob, Task
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
+from rdmaprov.isolation import model
 from rdmaprov.isolation.meetings import Pair
-from rdmaprov.words import quantity
+from rdmaprov.isolation.model import FaultyPart
+from rdmaprov.words import quantity, some
 
 Group = tuple[str, ...]
 Ranks = tuple[tuple[int, ...], ...]
 _Key = TypeVar("_Key")
 # Each of them costs the start of all ranks, minutes where many import torch.
 MOST_SESSIONS = 8
+# Of who hung: as often as its ranks had measured before, as a hang may take its time. Our choice.
+_MOST_AGAIN = 8
 # That are kept: of all pairs, 700 nodes have as many. Our choice.
 MOST_TESTS = 250_000
 # NCCL, src/init.cc: what a communicator uses; real lines are in tests/fixtures/nccl.
@@ -45,6 +49,7 @@ class LiveRanks:
         site: what is known of the nodes; each is in the session, if only to wait.
         stage: the name of the stage, as the ranks' events have it.
         tests: all that groups reach is added here, a mapping for each group.
+        say: is called with what is found, at once.
 
     Attributes:
         rates: what groups reached, in GB/s, by plane; of all rounds.
@@ -54,6 +59,7 @@ class LiveRanks:
     runner: JobRunner
     stage: str
     tests: list[dict[str, Any]] = field(default_factory=list)
+    say: Callable[[str], None] = lambda _text: None
     lost: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
     runs: list[JobRun] = field(default_factory=list)
@@ -151,12 +157,53 @@ class LiveRanks:
         found = {keys[group]: value for group, value in read(run, task, before).items()}
         if run.has_failed:
             is_explained = self._close(run)
-            gone = {key for key, own in ranks.items() if self._has_lost(run.job, own)}
-            found = {key: rate for key, rate in found.items() if key not in gone}
             if not is_explained:  # else the session ended before they could
                 found |= dict.fromkeys((key for key in ranks if key not in found), 0.0)
+                self._settle(run, task, [found[key] > 0.0 for key in keys])
+            gone = {key for key, own in ranks.items() if self._has_lost(run.job, own)}
+            found = {key: rate for key, rate in found.items() if key not in gone}
         self._keep_tests(task, found, "us" if read is _latencies else "gb_s")
         return found
+
+    def _settle(self, run: JobRun, task: Task, passed: Sequence[bool]) -> None:
+        """Test each node of groups that hung with one that passed; take out who hangs again.
+
+        Of a group, the others pass there. These few nodes start sooner than the fleet. NCCL had its
+        say on a broken path before.
+
+        Args:
+            passed: whether a group of the task ended.
+        """
+        groups = [tuple(dict.fromkeys(map(run.job.node_of, own))) for own in task.groups]
+        good = [name for own, ended in zip(groups, passed, strict=True) if ended for name in own]
+        hung = dict.fromkeys(own for own, it in zip(groups, passed, strict=True) if not it)
+        ends = list(dict.fromkeys(name for own in hung for name in own))
+        free = [name for name in dict.fromkeys(good) if name not in ends]
+        if not 0 < len(ends) <= len(free):
+            return
+        pairs = dict(zip(ends, free, strict=False))
+        there = {*pairs, *pairs.values()}
+        site = self.site.without({n.name for n in self.site.nodes if n.name not in there})
+        job = jobs.session_job(site, len(self.runs))
+        limits = replace(job.limits, step=max(LEAST_S, TIMES * run.late_groups(task)[1]))
+        ranks, size = tuple(_ranks(job, pair) for pair in pairs.items()), jobs.group_bytes(site)
+        again = jobs.group_task(job, 0, self.stage, task.plane, ranks, size)
+        with self.runner.open([replace(job, limits=limits)]) as session:
+            [ran] = session.runs
+            for number in range(min(self._task, _MOST_AGAIN)):
+                session.perform({0: (again := replace(again, number=number))})
+                if ran.has_failed:
+                    break
+        self.runs.append(ran)
+        if self._blame(ran):
+            return
+        bad = {ends[number] for number in ran.late_groups(again)[0]}
+        for own in hung:
+            if len(guilty := bad.intersection(own)) == 1:
+                name, *_ = guilty
+                others = some([each for each in (*own, pairs[name]) if each != name], 4)
+                why = f"it hung with {others}, which pass without it"
+                self._add(model.findings([FaultyPart("node", (name,), True, why)]))
 
     def _keep_tests(self, task: Task, found: Mapping[Any, float], unit: str) -> None:
         """Keep what a task showed, for who asks later what a verdict rests on."""
@@ -183,7 +230,7 @@ class LiveRanks:
             site = self.site.without(self.lost)
             if len(site.nodes) < 2:
                 return None
-            job = jobs.session_job(site, self._sessions)
+            job = jobs.session_job(site, len(self.runs))
             self._sessions += 1
             self._task = 0
             self._session = self._stack.enter_context(self.runner.open([job]))
@@ -194,14 +241,23 @@ class LiveRanks:
         """End a session that failed; take out the nodes that its evidence names, if it does."""
         self._stack.close()
         self._session = None
+        return self._blame(run)
+
+    def _blame(self, run: JobRun) -> bool:
         # Ranks that cannot connect all wait alike: only the logs say who takes another network.
         where = rail_map.site_map(self.site.nodes, self.site.facts)
         found = list(odd_networks(run.nodes)) or blame.findings(run, where)
+        return self._add(found)
+
+    def _add(self, found: Sequence[Finding]) -> bool:
+        """Take out the nodes that findings name, and say so; return whether they name any."""
         # What concerns the whole fleet takes out nobody: the others would go with it.
         named = {name for each in found if each.level != "fleet" for name in each.nodes}
-        if named:
-            self.findings += [each for each in found if each not in self.findings]
-            self.lost |= named
+        for each in found if named else ():
+            if each not in self.findings:
+                self.findings.append(each)
+                self.say(f"{self.stage}: {each.text}")
+        self.lost |= named
         return bool(named)
 
 

@@ -307,6 +307,7 @@ def main():
             runs=other_runs(),
             boot_id=read("/proc/sys/kernel/random/boot_id"),
             socket_ifname=nccl_setting("NCCL_SOCKET_IFNAME"),
+            ib_timeout=nccl_setting("NCCL_IB_TIMEOUT"),
             identity=read_identity(request["rails"], uuids=uuids),
         )
         found["slots"] = read_slots(found["identity"])

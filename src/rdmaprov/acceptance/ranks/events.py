@@ -109,11 +109,11 @@ _SHAPES: dict[str, dict[str, Check]] = {
         "checked": _NATURAL,
     },
     "flight": {**_OF_TASK, "text": _long_text},
-    "finished": {"task": _NATURAL},
+    "finished": {"task": _NATURAL, "seconds": _NUMBER},
     "done": {},
     "ended": {"status": integer(-64, 255)},
 }
-_OPTIONAL = ("iteration", "reduce_us", "replays")
+_OPTIONAL = ("iteration", "reduce_us", "replays", "seconds")
 _KINDS = {
     kind: fields({"event": _TEXT, "rank": _NATURAL, **checks}, _OPTIONAL)
     for kind, checks in _SHAPES.items()

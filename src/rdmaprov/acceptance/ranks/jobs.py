@@ -7,7 +7,7 @@ from typing import Any
 
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
-from rdmaprov.acceptance.ranks.plan import GateJob, JobLimits, JobPlane, Task
+from rdmaprov.acceptance.ranks.plan import IB_TIMEOUT, GateJob, JobLimits, JobPlane, Task
 from rdmaprov.bandwidth import rates
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.meetings import round_robin
@@ -170,8 +170,14 @@ def _make_job(
         control={name: site.rendezvous.devices[name] for name in names},
         planes=_planes(site, nodes, rails),
         environment=_environment(site, nodes, rails),
-        limits=JobLimits.of(site.backend, len(nodes) * site.per_node),
+        limits=JobLimits.of(site.backend, len(nodes) * site.per_node, _ib_timeout(site, names)),
     )
+
+
+def _ib_timeout(site: GateSite, names: tuple[str, ...]) -> int:
+    """Return the largest NCCL_IB_TIMEOUT of nodes; NCCL's own where none is set."""
+    said = [str(site.facts[name].get("ib_timeout", "")) for name in names]
+    return max((int(each) for each in said if each.isdecimal()), default=IB_TIMEOUT)
 
 
 def _address(site: GateSite, first: str) -> str:

@@ -9,6 +9,11 @@ DTYPES = ("float32", "bfloat16", "float16", "int32")
 # Of the limits for each rank: with 64 ranks that joined at once on two processors, a rank took this
 # part of a second. A fleet's ranks have processors of their own.
 _JOIN_S = 0.15
+# Once three of four groups have ended, the others have ten times as long for a step; a healthy one
+# never needed it on made-up fleets. Our choices.
+_LATE_PART, TIMES, LEAST_S = 4, 10, 20.0
+# NCCL's own since 2.23 (its env page), tries of a message, and what NCCL needs beside them.
+IB_TIMEOUT, _IB_TRIES, _NCCL_S = 20, 8, 15
 
 
 @dataclass(frozen=True)
@@ -20,32 +25,47 @@ class JobLimits:
         rendezvous: until all ranks have joined, from when the first one is ready.
         connect: making the groups of a plane.
         step: one collective.
+        hang: the least for one of a group that has not ended when most others have.
     """
 
     load: float = 600
     rendezvous: float = 120
     connect: float = 60
     step: float = 60
+    hang: float = 60
 
     @classmethod
-    def of(cls, backend: str, ranks: int) -> "JobLimits":
+    def of(cls, backend: str, ranks: int, ib_timeout: int = IB_TIMEOUT) -> "JobLimits":
         """Return the limits of a job with this number of ranks.
 
         NCCL's init took 55 s on 8 B200 (NVIDIA/nccl#1646) and 150 s at thousands of GPUs
         (NVIDIA/nccl#1156); `connect` is twice that. After a path broke, an HCA repeats a message
         seven times, each time for 4.096 µs · 2^NCCL_IB_TIMEOUT: up to 137 s at 22, a value that
-        fleets use, before NCCL names the HCA. `step` is above that, so that NCCL has its say.
+        fleets use, before NCCL names the HCA. `step` is above that, so that NCCL has its say, and
+        `hang` is what the nodes' own value needs.
         All ranks join through one store: bench/control_plane.py has its share for each rank.
         """
         joining = 120 + _JOIN_S * ranks
         if backend == "nccl":
-            return cls(rendezvous=joining, connect=120 + ranks * 180 / 4096, step=180)
+            hang = _IB_TRIES * 4.096e-6 * 2.0 ** min(ib_timeout, 31) + _NCCL_S
+            return cls(600, joining, 120 + ranks * 180 / 4096, 180, min(180, max(LEAST_S, hang)))
         return cls(rendezvous=joining, connect=60 + _JOIN_S * ranks)
 
     @property
     def start_s(self) -> float:
         """Return how long ranks may take until they are ready for a task."""
         return self.load + self.rendezvous
+
+    def hurried_s(self, groups: int, late: int, seconds: float) -> float:
+        """Return the limit of a step of the groups that have not ended, by those that have.
+
+        Args:
+            late: groups that have not ended.
+            seconds: that the slowest of the others took for the task.
+        """
+        if groups - late < 2 or late > max(1, groups // _LATE_PART):
+            return self.step
+        return min(self.step, max(self.hang, TIMES * seconds))
 
     def task_s(self, task: "Task") -> float:
         """Return how long a task may take from when all ranks have it.

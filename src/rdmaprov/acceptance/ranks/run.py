@@ -1,7 +1,7 @@
 """What is known of a job that runs on nodes: what each node answered, what the ranks reported."""
 
 import shlex
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,7 +155,7 @@ class JobRun:
     events: list[RankEvent] = field(default_factory=list)
     nodes: dict[str, NodeRun] = field(default_factory=dict)
     tasks: dict[int, Task] = field(default_factory=dict)
-    _finished: Counter[int] = field(default_factory=Counter)
+    _finished: dict[int, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     _read: int = 0  # of the events, those in which nobody gives up
     _gave_up: bool = False
 
@@ -167,11 +167,18 @@ class JobRun:
         """Take in what a rank reported."""
         self.events.append(event)
         if event["event"] == "finished":
-            self._finished[event["task"]] += 1
+            self._finished[event["task"]][event["rank"]] = float(event.get("seconds", 0))
 
     def is_finished(self, task: int) -> bool:
         """Return whether all ranks reported the end of a task."""
-        return self._finished[task] >= self.job.world
+        return len(self._finished[task]) >= self.job.world
+
+    def late_groups(self, task: Task) -> tuple[list[int], float]:
+        """Return the groups of a task that have not ended, and how long the others took."""
+        done = self._finished[task.number]
+        late = [n for n, ranks in enumerate(task.groups) if not done.keys() >= set(ranks)]
+        waiting = {rank for number in late for rank in task.groups[number]}
+        return late, max((s for rank, s in done.items() if rank not in waiting), default=0.0)
 
     @property
     def good(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.plan import Task
-from rdmaprov.acceptance.ranks.request import LEASE_S, task_file
+from rdmaprov.acceptance.ranks.request import LEASE_S, hurry_file, task_file
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 OnEvent = Callable[[RankEvent], None]
@@ -31,6 +31,7 @@ class LiveSession:
         self._on_event = on_event
         self._grace_s = grace_s
         self._given: list[list[Task | None]] = [list(run.job.tasks) for run in runs]
+        self._hurried: dict[str, tuple[str, bytes]] = {}  # what nodes are still to be told
         self._began = time.monotonic()
         self._patience = [float("inf")] * len(runs)
 
@@ -44,9 +45,28 @@ class LiveSession:
             self.runs[index].tasks[task.number] = task
             self._given[index].append(task)
         limits = {index: self._limit_s(index, task) for index, task in given.items()}
-        self.watch(limits, lambda index: self.runs[index].is_finished(given[index].number))
+        told: set[int] = set()
+
+        def is_done(index: int) -> bool:
+            run, task = self.runs[index], given[index]
+            if index not in told and self._hurry(run, task):
+                told.add(index)
+            return run.is_finished(task.number)
+
+        self.watch(limits, is_done)
+        self._hurried.clear()
         if not tasks:
             self._poll()
+
+    def _hurry(self, run: JobRun, task: Task) -> bool:
+        """Have the steps of a task's last groups end sooner, once most have ended."""
+        late, seconds = run.late_groups(task)
+        limit = run.job.limits.hurried_s(len(task.groups), len(late), seconds)
+        if not late or limit >= run.job.limits.step:
+            return False
+        names = {run.job.node_of(rank) for number in late for rank in task.groups[number]}
+        self._hurried.update(dict.fromkeys(names, hurry_file(task, limit)))
+        return True
 
     def end(self) -> None:
         """Have the ranks end that still wait for a task; return when they did."""
@@ -97,7 +117,10 @@ class LiveSession:
         }
         files = {name: self._next_file(index, name, node) for name, (index, node) in asked.items()}
         answers = self._nodes.run_all(
-            {name: node.poll_command(files[name]) for name, (_, node) in asked.items()}
+            {
+                name: node.poll_command(files[name] or self._hurried.get(name))
+                for name, (_, node) in asked.items()
+            }
         )
         busy = any(files.values())
         for name, answer in answers.items():

@@ -8,6 +8,7 @@ from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.stage_report import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.finding.finding import Finding
+from rdmaprov.isolation import model
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.words import quantity
@@ -57,7 +58,7 @@ def run_isolation(live: LiveRanks, site: GateSite) -> list[Finding]:
     parts = isolate.compare_pairs(live, site, MORE_ROUNDS)
     if not parts and not live.findings:
         parts = _compare_kinds(live, site)
-    return [*live.findings, *isolate.findings(parts)]
+    return [*live.findings, *model.findings(parts)]
 
 
 def _compare_kinds(live: LiveRanks, site: GateSite) -> list[FaultyPart]:
@@ -76,7 +77,7 @@ def _compare_kinds(live: LiveRanks, site: GateSite) -> list[FaultyPart]:
 def _take(report: StageReport, live: LiveRanks, before: int, parts: Sequence[FaultyPart]) -> None:
     """Add what was found since a number of findings, and the numbers that it follows from."""
     report.findings += live.findings[before:]
-    report.findings += isolate.findings(parts)
+    report.findings += model.findings(parts)
     for plane, rates in live.rates.items():
         if rates:
             report.numbers.append(StageNumber(f"slowest of {report.name}, {plane}", min(rates)))

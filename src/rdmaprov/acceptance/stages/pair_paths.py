@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from rdmaprov.acceptance.live import isolate
 from rdmaprov.acceptance.paths.ceilings import BANDWIDTH_BYTES, SiteCeilings, site_ceilings
 from rdmaprov.acceptance.paths.pci import Port
 from rdmaprov.acceptance.paths.plan import PathOptions, PathPlan, plan_paths
@@ -18,6 +17,7 @@ from rdmaprov.acceptance.stage_report import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_percent
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
+from rdmaprov.isolation import model
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.perftest import errors
 from rdmaprov.perftest.expected import GPU_SHARE
@@ -85,7 +85,7 @@ def run_paths(
         )
         search = plan.search(measurer, latency, make)
         parts = join_parts(parts, search.run(plan.few[:_LATENCY_MATCHINGS]))
-    stage = StageReport("pairs", findings=isolate.findings(parts))
+    stage = StageReport("pairs", findings=model.findings(parts))
     stage.findings += _unknown_findings(bandwidth)
     stage.said = _said(bandwidth, latency, len(plan.rails), stage.findings)
     if rates := [each.value for own in bandwidth.samples.values() for each in own]:
@@ -232,7 +232,7 @@ def add_gpu_paths(
     parts = plan.search(measurer, gpu, make).run(plan.few[:_MATCHINGS])
     known = {node for finding in stage.findings for node in finding.nodes}
     parts = (*_slower_than_host(gpu, host, plan.names), *parts)
-    stage.findings += isolate.findings(
+    stage.findings += model.findings(
         [part for part in parts if part.kind in ("fleet", "leaf") or known.isdisjoint(part.nodes)]
     )
     stage.notes += _not_verified(gpu)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from rdmaprov.acceptance.ask.nodes import Nodes
-from rdmaprov.acceptance.live import isolate
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.paths.pci import near_gpus, usual_slots
@@ -27,6 +26,7 @@ from rdmaprov.acceptance.stages.pair_paths import (
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
+from rdmaprov.isolation import model
 from rdmaprov.perftest.matchings import MATCHINGS, Matching
 from rdmaprov.perftest.matrix import PathKey, PathMatrix
 from rdmaprov.perftest.model import PathMeasurer, PathTest
@@ -180,7 +180,7 @@ def add_cross_rail_paths(
         )
         return
     known = {node for finding in stage.findings for node in finding.nodes}
-    stage.findings += isolate.findings(
+    stage.findings += model.findings(
         [part for part in parts if part.kind in ("fleet", "leaf") or known.isdisjoint(part.nodes)]
     )
     stage.said += f"; {paths} between rails"

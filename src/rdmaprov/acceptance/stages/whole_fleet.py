@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.evidence.judge import SHARP_USED
-from rdmaprov.acceptance.live import isolate
 from rdmaprov.acceptance.live.bad_path import find_bad_paths
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
@@ -21,6 +20,7 @@ from rdmaprov.acceptance.stages import rails_alone as stages_rails
 from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
+from rdmaprov.isolation import model
 from rdmaprov.words import quantity, some
 
 PLANE = "without SHARP"
@@ -127,10 +127,11 @@ class WholeFleet:
             )
             return []
         self.outputs.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
-        with LiveRanks(site, self.runner, "isolation", self.result.tests).opened() as live:
+        tests, say = self.result.tests, self.outputs.on_stage
+        with LiveRanks(site, self.runner, "isolation", tests, say).opened() as live:
             named = stages_groups.run_isolation(live, site)
             if not named and any(each.kind == "bandwidth.collective" for each in unnamed):
-                named = isolate.findings(find_bad_paths(live))
+                named = model.findings(find_bad_paths(live))
             return named
 
 
