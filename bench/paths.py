@@ -42,7 +42,7 @@ def run_trial(
     stage = run_paths(site_nodes(shape), measurer, options).stage
     verdict = {"passed": "accepted", "failed": "refused"}.get(stage.state, stage.state)
     result = SimpleNamespace(verdict=verdict, findings=stage.findings)
-    done = SimpleNamespace(fleet=fleet, result=result, rounds=measurer.rounds)
+    done = SimpleNamespace(fleet=fleet, result=result, rounds=measurer.rounds, said=[])
     return judge(kind.name if kind else HEALTHY, cast("Acceptance", done))
 
 

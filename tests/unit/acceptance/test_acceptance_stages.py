@@ -12,6 +12,7 @@ from rdmaprov.acceptance import stage_report as stages
 from rdmaprov.acceptance.gate import Gate, StageRun
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options, parse_duration
+from rdmaprov.acceptance.preflight import readings
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import IN_FILES, STAGES, StageReport, leave_out, parse_stages
 from rdmaprov.acceptance.stages import groups as stages_groups
@@ -157,6 +158,28 @@ def test_each_round_has_every_node_once(site):
         ranks = [rank for group in task.groups for rank in group]
         assert len(ranks) == len(set(ranks))
     assert sum(len(group) for group in runner.tasks[0].groups) == 16 * GPUS
+
+
+def counted(**more):
+    rails = [{"counters": {f"ethtool.tx_prio{n}_bytes": more.get(f"p{n}", 0) for n in (0, 3)}}] * 2
+    return {"time": 0, "rails": rails, "others": {}}
+
+
+@pytest.mark.parametrize(("bad", "wanted"), [("none", ["n3", "n3"]), ("n6", ["n6"])])
+def test_counters_of_rings_are_judged_where_pairs_find_nothing(site, monkeypatch, bad, wanted):
+    """What perftest sent before has a priority of its own."""
+    before = {node.name: counted(p0=9 << 30) for node in site.nodes}
+    after = {node.name: counted(p0=9 << 30, p3=9 << 30) for node in site.nodes}
+    after["n3"] = counted(p0=18 << 30)
+    monkeypatch.setattr(readings, "read_counters", lambda _connection, _nodes: after)
+    with LiveRanks(site, FakeRunner(slow(bad)), "pairs").opened() as live:
+        report = stages_path_pairs._run_rings(
+            cast("Any", None), site, Options(), lambda _site: live, before
+        )
+    assert [found.node for found in report.findings] == wanted
+    assert {found.kind for found in report.findings} == {
+        "traffic.priority" if bad == "none" else "part.slow"
+    }
 
 
 # --- groups ------------------------------------------------------------------------------------

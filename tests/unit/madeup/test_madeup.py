@@ -1,6 +1,7 @@
 """The made-up fleet obeys physics, its whole gate runs, and its score counts what it says."""
 
 import json
+import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -243,8 +244,9 @@ def test_the_command_prints_a_table_and_the_same_one_again():
     assert first.exit_code == 0, first.output
     assert "| rail-down | rail | 1 | 100% | 100% | 0.00 |" in first.stdout
     assert "| hung-kernel | node | 1 | 100% | 100% | 0.00 |" in first.stdout
-    [named_in] = [row.split(" | ")[8] for row in first.stdout.splitlines() if "hung-k" in row]
-    assert 0 < int(named_in) <= 180
+    last = first.stdout.splitlines()[-1]
+    [seconds] = re.findall(r"after the ranks' start: hung-kernel (\d+) s", last)
+    assert 0 < int(seconds) <= 180
     assert "recall 1.000" in first.stdout
     assert again.stdout == first.stdout
 
@@ -386,9 +388,18 @@ def test_stages_have_all_seconds_of_the_fleet_and_more_on_the_harsh_clock():
 
 
 def test_what_counters_prove_is_not_searched_in_parts_of_the_fleet():
-    result = accept(usual_shape(16), FAULTS["wrong-priority"], 100).result
+    stages = ("state", "preflight", "fleet")
+    result = accept(usual_shape(16), FAULTS["wrong-priority"], 100, stages=stages).result
     assert {each.kind for each in result.findings if each.nodes} >= {"traffic.priority"}
     assert any("a second fault shows in the next run" in note for note in result.notes)
+
+
+def test_what_counters_prove_is_named_when_pairs_end_and_slows_no_fleet():
+    done = accept(usual_shape(16), FAULTS["no-pfc-switch"], 100)
+    found = {stage.name: [each.kind for each in stage.findings] for stage in done.result.stages}
+    assert set(found.pop("pairs")) == {"packets.lost"}
+    assert not any(found.values())
+    assert len(done.result.stages[-1].left_out) == 0
 
 
 def test_a_node_on_sockets_is_named_before_it_holds_up_others():

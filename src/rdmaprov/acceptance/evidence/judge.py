@@ -175,15 +175,7 @@ def judge_counters(
         found += counters.overflows(node.name, before[node.name], after[node.name])
         if due_bytes:
             found += counters.management(node, before[node.name], after[node.name], due_bytes)
-            if node.get("fabric_kind") == "roce":
-                found += counters.priorities(node, moved)
-    lossless = site.nodes[0].get("fabric_lossless_priority")
-    leaves = {node.name: node.leaf for node in site.nodes}
-    found += link_errors.findings(
-        rails,
-        None if lossless is None else int(lossless),
-        {name: leaf for name, leaf in leaves.items() if leaf},
-    )
+    found += judge_rails(site, rails, has_moved=due_bytes > 0)
     if due_bytes:
         # Nodes of one NVLink domain reduce by NVLink first, and share the traffic between domains.
         domain = _domain(site)
@@ -192,6 +184,17 @@ def judge_counters(
         found += counters.volume(rails, due)
     others = gpu_checks.disturbed(after, own or {})
     return rails, gpu_checks.disturbance_findings(others) + excuse(found, others)
+
+
+def judge_rails(site: GateSite, rails: Sequence[RailTraffic], *, has_moved: bool) -> list[Finding]:
+    """Return what counters prove whatever was sent: priorities, if data moved, and errors."""
+    found: list[Finding] = []
+    for node in site.nodes if has_moved else ():
+        if node.get("fabric_kind") == "roce":
+            found += counters.priorities(node, [each for each in rails if each.node == node.name])
+    lossless = site.nodes[0].get("fabric_lossless_priority")
+    leaves = {node.name: node.leaf for node in site.nodes if node.leaf}
+    return found + link_errors.findings(rails, None if lossless is None else int(lossless), leaves)
 
 
 def _domain(site: GateSite) -> int:

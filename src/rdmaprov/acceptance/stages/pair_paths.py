@@ -5,7 +5,7 @@ Paths from GPU memory to GPU memory are judged by the same paths between host me
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
@@ -15,6 +15,7 @@ from rdmaprov.acceptance.paths.plan import PathOptions, PathPlan, plan_paths
 from rdmaprov.acceptance.paths.survey import SOFTWARE_BYTES, NodeSurvey
 from rdmaprov.acceptance.stage_report import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_percent
+from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.isolation import model
@@ -54,12 +55,13 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class PathReport:
-    """What a stage of paths found."""
+    """What a stage of paths found, and the counters of nodes after it, if they were read."""
 
     stage: StageReport
     bandwidth: PathMatrix
     latency: PathMatrix
     expected: str
+    counters: dict[str, Document] = field(default_factory=dict)
 
 
 def run_paths(

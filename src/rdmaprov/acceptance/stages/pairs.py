@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rdmaprov.acceptance.ask.nodes import Nodes
+from rdmaprov.acceptance.evidence.judge import judge_rails
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.paths.pci import near_gpus, usual_slots
@@ -198,24 +199,41 @@ def run_site_pairs(
     """
     paths = measure_site_paths(connection, site, options)
     if paths is None:
-        return _run_rings(site, options, open_live)
+        return _run_rings(connection, site, options, open_live, site.facts)
     names = tuple(node.name for node in site.nodes)
     paths.stage.detail = paths_as_data(names, paths.bandwidth, paths.latency, paths.expected)
     lost = leave_out(paths.stage.findings, names)
     if len(names) - len(lost) < 2 or (paths.stage.findings and not options.keep_going):
         return paths.stage
-    report = join_pairs(paths.stage, _run_rings(site.without(lost), options, open_live))
+    before = {**site.facts, **paths.counters}  # since then, all data are NCCL's
+    rings = _run_rings(connection, site.without(lost), options, open_live, before)
+    report = join_pairs(paths.stage, rings)
     report.left_out = {**lost, **leave_out(report.findings, names)}
     return report
 
 
 def _run_rings(
-    site: GateSite, options: Options, open_live: Callable[[GateSite], LiveRanks]
+    connection: Nodes,
+    site: GateSite,
+    options: Options,
+    open_live: Callable[[GateSite], LiveRanks],
+    before: Mapping[str, Document],
 ) -> StageReport:
     if len(site.nodes) == 2 and site.backend == "gloo" and "fleet" in options.wanted:
         # NCCL may take a tree on two nodes, which hides a slow rail; gloo has a ring alone.
         return StageReport("pairs", "the only pair is the stage fleet", is_skipped=True)
-    return stages_groups.run_pairs(open_live(site), site, options.pairs)
+    report = stages_groups.run_pairs(open_live(site), site, options.pairs)
+    # What is slow makes others send again: beside it, losses say little, and the fleet is judged.
+    if site.backend == "nccl" and not report.findings and not report.is_skipped:
+        after = readings.read_counters(connection, site.nodes)
+        rails = [
+            each
+            for node in site.nodes
+            if node.name in after
+            for each in rail_traffic(node, before[node.name], after[node.name])
+        ]
+        report.findings += judge_rails(site, rails, has_moved=True)
+    return report
 
 
 def measure_site_paths(connection: Nodes, site: GateSite, options: Options) -> PathReport | None:
@@ -249,7 +267,7 @@ def measure_site_paths(connection: Nodes, site: GateSite, options: Options) -> P
             way = gpu_way(able) or "perftest"
             add_gpu_paths(found.stage, found.bandwidth, plan, tests, memory, way)
     if before:
-        after = readings.read_counters(connection, nodes)
+        found.counters.update(after := readings.read_counters(connection, nodes))
         findings, notes = judge_priorities(nodes, before, after)
         found.stage.findings += findings
         found.stage.notes += notes
