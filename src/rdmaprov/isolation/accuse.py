@@ -31,8 +31,9 @@ def accuse_all(
 ) -> bool:
     """Accuse what is between all leaves, if pairs across are slow everywhere."""
     near, far = inside.rates(), across.rates()
-    if sum(len(nodes) >= LEAST_OF_LEAF for nodes in leaves.values()) < 2:
-        return False  # a single node could be all of a leaf
+    sizes = [len(nodes) for nodes in leaves.values()]
+    if sum(size >= LEAST_OF_LEAF for size in sizes) < 2 and sum(size > 1 for size in sizes) < 3:
+        return False  # a single node could be all of a leaf, and of two leaves either is
     if not near or not far or statistics.median(far) >= fleet.share * statistics.median(near):
         return False
     slow = sum(rate < fleet.share * statistics.median(near) for rate in far)
@@ -197,7 +198,7 @@ def accuse_pairs(
         nodes = tuple(dict.fromkeys(node for pair in pairs for node in pair))
         fleet.parts.append(FaultyPart("fleet", nodes, False, why))
         return
-    pairs = _accuse_common(fleet, pairs)
+    pairs = _without_collisions(fleet, search, _accuse_common(fleet, pairs))
     passed = _pass_again(fleet, search, pairs)
     if passed:
         accuse_intermittent(fleet, search, *before)
@@ -220,6 +221,29 @@ def _accuse_common(fleet: FleetSearch, pairs: Sequence[Pair]) -> list[Pair]:
             why = f"it fails with {some(others, 3)}, which pass with others, as it does itself"
             fleet.parts.append(FaultyPart("node", (node,), False, why, comes_and_goes=True))
     return [pair for pair in pairs if not set(pair) & set(shared)]
+
+
+def _without_collisions(
+    fleet: FleetSearch, search: WitnessSearch, pairs: Sequence[Pair]
+) -> list[Pair]:
+    """Accuse the paths where pairs are slow beside each other alone; return the other pairs.
+
+    What one of them sends shares a link with what another does: a path is bad by itself.
+    """
+    side_by_side = disjoint((p for p in pairs if not search.meetings.hangs(*p)), set())
+    if len(side_by_side) < 2:
+        return list(pairs)
+    least, rates = search.meetings.least_gb_s, dict[Pair, float]()
+    for pair in side_by_side:
+        rates |= fleet.test([pair])
+    again = fleet.test(side_by_side)
+    free = [p for p in side_by_side if rates.get(p, 0.0) >= least > again.get(p, least)]
+    if len(free) < 2:
+        return list(pairs)
+    why = f"{len(free)} pairs of nodes are slow beside each other alone: their flows share links"
+    nodes = tuple(node for pair in free for node in pair)
+    fleet.parts.append(FaultyPart("fleet", nodes, False, why))
+    return [pair for pair in pairs if pair not in free]
 
 
 def _pass_again(fleet: FleetSearch, search: WitnessSearch, pairs: Sequence[Pair]) -> set[Pair]:

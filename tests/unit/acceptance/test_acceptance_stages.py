@@ -48,6 +48,7 @@ def test_the_only_pair_is_left_to_the_fleet_over_gloo_alone(
     monkeypatch.setattr(
         stages_path_pairs, "measure_site_paths", lambda *_: None
     )  # no node has perftest
+    monkeypatch.setattr(readings, "read_counters", lambda *_: {})
     site = made_site(tmp_path, 2, backend)
     runner, unused = FakeRunner(slow("none")), cast("Any", None)
     options = Options(stages=parse_stages(chosen))
@@ -74,6 +75,23 @@ def test_the_rail_next_to_the_slow_gpus_is_named(site):
     report, _ = pairs(site, slow("n6", gpus=range(4, 8)))
     [found] = report.findings
     assert (found.node, found.rail, found.level) == ("n6", 1, "rail")
+
+
+@pytest.mark.parametrize(
+    ("bad", "found"),
+    [
+        ({"n3": 1, "n4": 1}, [("leaf", ("n3", "n4"), 1, False)]),
+        ({"n3": 1, "n4": 0}, [("rail", ("n3",), 1, True), ("rail", ("n4",), 0, True)]),
+        ({"n4": 1, "n5": 1}, [("rail", ("n4",), 1, True), ("rail", ("n5",), 1, True)]),
+    ],
+)
+def test_one_rail_of_all_nodes_of_a_leaf_is_the_leafs(tmp_path, bad, found):
+    def share(node, _plane, gpu):
+        return 0.5 if bad.get(node) == gpu // 4 else 1.0
+
+    report, _ = pairs(made_site(tmp_path, 8, per_leaf=2), share)
+    said = [(each.level, each.nodes, each.rail, each.proven) for each in report.findings]
+    assert sorted(said) == found
 
 
 def test_a_node_under_another_leaf_is_named_and_its_pairs_accuse_nobody(tmp_path):
@@ -134,6 +152,8 @@ def test_who_hangs_with_two_is_named_at_once_and_takes_part_no_more(site):
     assert "it hung with n5, n2, which pass without it" in found.what
     assert [len(job.nodes) for job in runner.jobs] == [16, 4, 15]
     assert said == [f"pairs: {found.text}"]
+    hung = [row["nodes"] for row in live.tests if row.get("gb_s") == 0]
+    assert hung == [["n5", "n6"], ["n6", "n2"]], "a dossier shows what the verdict rests on"
     assert runner.jobs[1].limits.step < runner.jobs[0].limits.hang
 
 

@@ -114,8 +114,9 @@ def test_a_leaf_that_loses_is_no_row_of_bad_nodes():
     assert (part.kind, part.name, part.proven) == ("leaf", "leaf1", True)
 
 
-def test_an_oversubscribed_fabric_is_no_leaf():
-    [part] = found(64, spines=0.45, leaf_of=leaves(64, 16)).parts
+@pytest.mark.parametrize(("count", "size"), [(64, 16), (8, 2)])
+def test_an_oversubscribed_fabric_is_no_leaf(count, size):
+    [part] = found(count, spines=0.45, leaf_of=leaves(count, size)).parts
     assert (part.kind, part.proven) == ("fleet", True)
     assert "45 %" in part.why or "46 %" in part.why or "44 %" in part.why
 
@@ -124,6 +125,26 @@ def test_an_oversubscribed_fabric_is_no_leaf():
 def test_paths_that_collide_are_no_nodes(known):
     world = World(collisions=0.3, noise=0.01, leaf_of=leaves(64, 8))
     assert {part.kind for part in solve(64, world, known=known).parts} == {"fleet"}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_pairs_that_are_slow_beside_each_other_alone_are_no_bad_paths(alone):
+    both = {("n0", "n2"), ("n1", "n3")}
+
+    class Crowded(World):
+        """What two pairs send between two leaves takes one uplink of two."""
+
+        def measure(self, pairs):
+            reached = super().measure(pairs)
+            is_slow = both <= set(reached) or not alone
+            return {p: rate * (0.5 if is_slow and p in both else 1) for p, rate in reached.items()}
+
+    parts = solve(4, Crowded(leaf_of=leaves(4, 2), noise=0.01)).parts
+    if alone:
+        [part] = parts
+        assert (part.kind, part.proven) == ("fleet", False)
+    else:
+        assert {part.nodes for part in parts if part.kind == "pair"} == both
 
 
 def test_of_two_leaves_nothing_tells_which():

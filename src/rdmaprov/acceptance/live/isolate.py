@@ -88,7 +88,23 @@ def name_rails(live: LiveRanks, site: GateSite, parts: Sequence[FaultyPart]) -> 
         bad = {rail_of(nodes[pair[0]], gpu, site.per_node) for gpus in seen for gpu in gpus}
         if len(bad) == 1 and (rail := bad.pop()) is not None:
             rails[pair[0]] = rail
-    return [_with_rail(part, rails) for part in parts]
+    return _join_leaves([_with_rail(part, rails) for part in parts], site)
+
+
+def _join_leaves(parts: Sequence[FaultyPart], site: GateSite) -> list[FaultyPart]:
+    """Return parts, with leaves in place of one rail of all of their nodes: it has one switch."""
+    leaves: dict[str, list[str]] = {}
+    for node in site.nodes:
+        leaves.setdefault(node.leaf, []).append(node.name)
+    found = list(parts)
+    for leaf, nodes in leaves.items():
+        own = [part for part in found if part.kind == "rail" and part.nodes[0] in nodes]
+        rails = {part.rail for part in own}
+        if leaf and 1 < len(nodes) == len(own) < len(site.nodes) and len(rails) == 1:
+            why = f"all {len(own)} of its nodes are slow by this rail alone: its switch, or each"
+            joined = FaultyPart("leaf", tuple(nodes), False, why, leaf, rails.pop())
+            found = [part for part in found if part not in own] + [joined]
+    return found
 
 
 def _slow(rounds: Sequence[GpuRates], pair: Pair) -> set[int]:

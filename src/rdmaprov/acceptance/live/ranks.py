@@ -155,15 +155,14 @@ class LiveRanks:
         before, keys = len(run.events), list(ranks)
         session.perform({0: task})
         found = {keys[group]: value for group, value in read(run, task, before).items()}
-        if run.has_failed:
-            is_explained = self._close(run)
-            if not is_explained:  # else the session ended before they could
-                found |= dict.fromkeys((key for key in ranks if key not in found), 0.0)
-                self._settle(run, task, [found[key] > 0.0 for key in keys])
-            gone = {key for key, own in ranks.items() if self._has_lost(run.job, own)}
-            found = {key: rate for key, rate in found.items() if key not in gone}
+        hung = run.has_failed and not self._close(run)
+        if hung:  # else the session ended before they could
+            found |= dict.fromkeys((key for key in ranks if key not in found), 0.0)
         self._keep_tests(task, found, "us" if read is _latencies else "gb_s")
-        return found
+        if hung:
+            self._settle(run, task, [found[key] > 0.0 for key in keys])
+        there = (each for each in found.items() if not self._has_lost(run.job, ranks[each[0]]))
+        return dict(there)
 
     def _settle(self, run: JobRun, task: Task, passed: Sequence[bool]) -> None:
         """Test each node of groups that hung with one that passed; take out who hangs again.
@@ -197,6 +196,9 @@ class LiveRanks:
         self.runs.append(ran)
         if self._blame(ran):
             return
+        reached = _rates(ran, again, 0)
+        kept = {pair: reached.get(number, 0.0) for number, pair in enumerate(pairs.items())}
+        self._keep_tests(again, kept, "gb_s")
         bad = {ends[number] for number in ran.late_groups(again)[0]}
         for own in hung:
             if len(guilty := bad.intersection(own)) == 1:
