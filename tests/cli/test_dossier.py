@@ -270,7 +270,7 @@ def test_fault_follows_the_part(kept):
     assert len({row["what"] for row in found["excluded"]}) >= 4
 
 
-def test_each_field_says_where_it_comes_from(signed):
+def test_each_field_says_where_it_comes_from(signed, kept):
     found = json.loads(signed[0].read_text())
     rows = [row for own in found.values() if isinstance(own, list) for row in own]
     assert len(rows) > 100
@@ -278,6 +278,11 @@ def test_each_field_says_where_it_comes_from(signed):
         assert row["command"]
         assert row.get("value") == "not read" or row["run"] in {r["run"] for r in found["runs"]}
     missing = {row["what"] for row in found["parts"] if row["value"] == "not read"}
+    whole = document.make(
+        kept[1][0], "gpu003", kept[0] / "runs", names=False, now=datetime.now(UTC)
+    )
+    serials = [row["value"] for row in whole["parts"] if row["what"].startswith("GPU 7 at")]
+    assert "1650002007" in serials
     assert "cable: serial number at the switch" in missing
 
 

@@ -93,8 +93,9 @@ class MadeUpNodes:
             "port": 29500,
             "addresses": {MANAGEMENT: [management_address(node)], **addresses},
             "hostname": fleet.shape.names[node],
-            "identity": self._identity(node),
             "boot_id": self.boot_id(node),
+            "identity": (own := self._identity(node)),
+            "serials": {g["pci"]: f"165{node:04}{n:03}" for n, g in enumerate(own["gpus"])},
         }
 
     def _identity(self, node: int) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class GateResult:
             "processes_left": None if left is None else list(left),
             "boot_id": facts.get("boot_id", ""),
             "site_sha256": self.digests.get(name, ""),
-            **_system(facts.get("identity")),
+            **_system(facts.get("identity"), facts.get("serials", {})),
         }
 
     def _planes(self) -> list[dict[str, Any]]:
@@ -162,12 +162,13 @@ class GateResult:
         }
 
 
-def _system(identity: Mapping[str, Any] | None) -> dict[str, Any]:
+def _system(identity: Mapping[str, Any] | None, serials: Mapping[str, str]) -> dict[str, Any]:
     """Return what a node is made of, its versions, and the firmware of each rail."""
     if not identity:
         return {}
     firmware = [each["firmware"] for each in identity["rails"]]
     parts = {key: identity[key] for key in ("machine", "rails", "gpus")}
+    parts["gpus"] = [{**gpu, "serial": serials.get(gpu["pci"], "")} for gpu in parts["gpus"]]
     return {"versions": dict(identity["versions"]), "firmware": firmware, "identity": parts}
 
 

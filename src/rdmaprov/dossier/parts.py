@@ -40,6 +40,8 @@ def fields(runs: Sequence[KeptRun], run: KeptRun, node: str, accused: Row | None
             for key in ("uuid", "model", "vbios"):
                 name = f"GPU {number} at {gpu['pci']}: {GPU_WORDS[key]}"
                 yield here.field(name, gpu[key], f"cat {read}")
+            name = f"GPU {number} at {gpu['pci']}: serial number"
+            yield here.field(name, gpu.get("serial"), "nvidia-smi --query-gpu=pci.bus_id,serial")
     if accused and of == "rail":
         yield from _link(runs, node, accused["rail"])
 

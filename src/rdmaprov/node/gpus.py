@@ -4,8 +4,9 @@ import re
 import subprocess
 import time
 
-LISTED = ("index", "name", "total_mib", "free_mib", "pci", "uuid", "mig")
-FIELDS = ["index", "name", "memory.total", "memory.free", "pci.bus_id", "uuid", "mig.mode.current"]
+LISTED = ("index", "name", "total_mib", "free_mib", "pci", "uuid", "serial", "mig")
+FIELDS = ["index", "name", "memory.total", "memory.free", "pci.bus_id", "uuid", "serial"]
+FIELDS += ["mig.mode.current"]
 # Drivers before 450 have no MIG, and refuse the whole query.
 UNKNOWN_FIELD = "is not a valid field to query"
 # In place of a row, or of a field, as in public logs: "Unable to determine the device handle for
@@ -57,6 +58,7 @@ def parse_gpus(text):
             for name in ("total_mib", "free_mib"):
                 each[name] = each[name] if re.match(r"\d{1,9}(\.\d+)?$", each[name]) else ""
             each["mig"] = each["mig"] == "Enabled"
+            each["serial"] = each["serial"] if re.match(r"\w{4,64}$", each["serial"], re.A) else ""
             found.append(each)
     return found, lost
 
@@ -72,7 +74,7 @@ def read_processes():
 def read_gpus():
     """Return the GPUs, those that are lost, what runs on them, and how long the driver took.
 
-    `uuids` has the UUID of each GPU by its PCI address: asked in the same call.
+    `uuids` and `serials` have those of each GPU by its PCI address: asked in the same call.
     """
     began = time.monotonic()
     text, code, why = ask_driver(["--query-gpu=" + ",".join(FIELDS)])
@@ -83,10 +85,14 @@ def read_gpus():
     lost += [line.strip()[:300] for line in why.splitlines() if LOST.search(line)]
     if not found and not lost:
         said = why or text.strip()[-300:] or "exit status {}".format(code)
-        return dict(took, gpus=[], lost=[], processes=[], error=said if code else "", uuids={})
+        none = {"uuids": {}, "serials": {}}
+        return dict(took, gpus=[], lost=[], processes=[], error=said if code else "", **none)
+    serials = {kernel_address(each["pci"]): each.pop("serial") for each in found}
     uuids = {kernel_address(each.pop("pci")): each.pop("uuid") for each in found}
     processes, why = read_processes()
-    return dict(took, gpus=found, lost=lost, processes=processes, error=why, uuids=uuids)
+    return dict(
+        took, gpus=found, lost=lost, processes=processes, error=why, uuids=uuids, serials=serials
+    )
 
 
 def kernel_address(address):

@@ -25,11 +25,11 @@ from rdmaprov.probe.errors import NodeError
 
 UUID = "GPU-00000000-0000-0000-0000-00000000000"
 ROWS = "".join(
-    f"{n}, NVIDIA H100 80GB HBM3, 81559, 81008, 00000000:1{n}:00.0, {UUID}{n}, Disabled\n"
+    f"{n}, NVIDIA H100 80GB HBM3, 81559, 81008, 00000000:1{n}:00.0, {UUID}{n}, 165{n}, Disabled\n"
     for n in range(8)
 )
 # In public logs of nvidia-smi: fields that are [GPU is lost], or a line in place of the row.
-LOST_ROW = "3" + ", [GPU is lost]" * 6 + "\n"
+LOST_ROW = "3" + ", [GPU is lost]" * 7 + "\n"
 LOST_LINE = "Unable to determine the device handle for GPU0000:08:00.0: Unknown Error\n"
 
 
@@ -53,6 +53,7 @@ def test_eight_whole_gpus():
         "free_mib": "81008",
         "pci": "00000000:17:00.0",
         "uuid": f"{UUID}7",
+        "serial": "1657",
         "mig": False,
     }
 
@@ -69,9 +70,10 @@ def test_a_lost_gpu_is_none_of_the_gpus(gone):
 @pytest.mark.parametrize("unknown", ["[N/A]", "[Not Supported]", "N/A", ""])
 def test_a_number_that_the_driver_does_not_know(unknown, nodes):
     found, _ = parse_gpus(
-        f"0, NVIDIA GB10, {unknown}, {unknown}, 0000000F:01:00.0, {UUID}0, [N/A]\n"
+        f"0, NVIDIA GB10, {unknown}, {unknown}, 0000000F:01:00.0, {UUID}0, {unknown}, [N/A]\n"
     )
     assert (found[0]["total_mib"], found[0]["free_mib"], found[0]["mig"]) == ("", "", False)
+    assert found[0]["serial"] == ""
     seen = {"gpus": found, "lost": [], "processes": [], "error": ""}
     assert list(gpu_checks.findings(nodes[0], seen)) == []
     assert gpu_checks.free_bytes({"n1": {"gpus": seen}}) == 8 << 30
@@ -79,7 +81,7 @@ def test_a_number_that_the_driver_does_not_know(unknown, nodes):
 
 @pytest.mark.parametrize(("more", "is_split"), [("", False), (", Enabled", True)])
 def test_gpu_is_split_if_its_driver_knows_mig_and_says_so(more, is_split):
-    found, _ = parse_gpus(f"0, NVIDIA A100, 81920, 81000, 00000000:07:00.0, {UUID}0{more}\n")
+    found, _ = parse_gpus(f"0, NVIDIA A100, 81920, 81000, 00000000:07:00.0, {UUID}0, 165{more}\n")
     assert found[0]["mig"] is is_split
 
 
@@ -152,7 +154,7 @@ def ask(here, verb):
     return ask_nodes(here, {"n1": program_command("reader", request, 60)}, lambda _: check)["n1"]
 
 
-ROW = "0, H100, 81559, 81008, 00000000:0F:00.0, GPU-0, Disabled"
+ROW = "0, H100, 81559, 81008, 00000000:0F:00.0, GPU-0, 1650, Disabled"
 OLD = "echo 'Field \"mig.mode.current\" is not a valid field to query.'; exit 2"
 
 
@@ -175,7 +177,8 @@ def test_one_call_has_the_uuids_too(driver):
     driver(f"printf '{ROW}\\n'")
     seen = driver_reader.read_gpus()
     assert seen["uuids"] == {"0000:0f:00.0": "GPU-0"}
-    assert "uuid" not in seen["gpus"][0]
+    assert seen["serials"] == {"0000:0f:00.0": "1650"}
+    assert not {"uuid", "serial"} & seen["gpus"][0].keys()
 
 
 def test_a_driver_that_does_not_answer_is_slow_and_says_what_helps(driver, nodes, monkeypatch):

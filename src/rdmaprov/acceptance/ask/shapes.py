@@ -106,6 +106,7 @@ def preflight(rails: int) -> Check:
             "socket_ifname": text(most=256),
             "ib_timeout": text(most=256),
             "identity": identity(rails),
+            "serials": mapping_to(text(r"[0-9A-Za-z_]{0,64}"), _NAME),
             "slots": fields({**slots, "direct": boolean}),
         },
         optional=[
@@ -114,6 +115,7 @@ def preflight(rails: int) -> Check:
             "socket_ifname",
             "ib_timeout",
             "identity",
+            "serials",
             "slots",
             "overflows",
         ],

@@ -297,7 +297,7 @@ def main():
     found["overflows"] = neighbor_overflows()
     if request["verb"] == "preflight":
         gpus = read_gpus()
-        uuids = gpus.pop("uuids")
+        uuids, found["serials"] = gpus.pop("uuids"), gpus.pop("serials")
         found.update(
             torch=torch_versions(request["python"]),
             gpus=gpus,
