@@ -13,6 +13,7 @@ from rdmaprov.acceptance.gate import Gate, StageRun
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.preflight import readings
+from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import IN_FILES, STAGES, StageReport, leave_out, parse_stages
 from rdmaprov.acceptance.stages import groups as stages_groups
@@ -155,6 +156,12 @@ def test_who_hangs_with_two_is_named_at_once_and_takes_part_no_more(site):
     hung = [row["nodes"] for row in live.tests if row.get("gb_s") == 0]
     assert hung == [["n5", "n6"], ["n6", "n2"]], "a dossier shows what the verdict rests on"
     assert runner.jobs[1].limits.step < runner.jobs[0].limits.hang
+
+
+@pytest.mark.parametrize(("said", "least"), [("", 49), ("22", 152), ("bad", 49), ("999", 180)])
+def test_nccl_has_its_say_with_the_nodes_own_timeout(site, said, least):
+    site.facts["n7"]["ib_timeout"] = said
+    assert jobs.session_job(site, 0).limits.hang == pytest.approx(least, abs=0.5)
 
 
 @pytest.mark.parametrize("bad", [("n5", "n6"), ("n1", "n2", "n3", "n4")])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from rdmaprov.acceptance.evidence import floor as fleet_floor
 from rdmaprov.acceptance.evidence.measure import SweepRow
@@ -189,9 +190,10 @@ def judge_counters(
 def judge_rails(site: GateSite, rails: Sequence[RailTraffic], *, has_moved: bool) -> list[Finding]:
     """Return what counters prove whatever was sent: priorities, if data moved, and errors."""
     found: list[Finding] = []
+    of = {name: list(own) for name, own in groupby(rails, lambda each: each.node)}
     for node in site.nodes if has_moved else ():
         if node.get("fabric_kind") == "roce":
-            found += counters.priorities(node, [each for each in rails if each.node == node.name])
+            found += counters.priorities(node, of.get(node.name, ()))
     lossless = site.nodes[0].get("fabric_lossless_priority")
     leaves = {node.name: node.leaf for node in site.nodes if node.leaf}
     return found + link_errors.findings(rails, None if lossless is None else int(lossless), leaves)

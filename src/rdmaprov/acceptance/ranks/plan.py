@@ -9,8 +9,8 @@ DTYPES = ("float32", "bfloat16", "float16", "int32")
 # Of the limits for each rank: with 64 ranks that joined at once on two processors, a rank took this
 # part of a second. A fleet's ranks have processors of their own.
 _JOIN_S = 0.15
-# Once three of four groups have ended, the others have ten times as long for a step; a healthy one
-# never needed it on made-up fleets. Our choices.
+# Once three of four groups have ended, or all but one, the others have ten times as long for a
+# step: no healthy one needed it on made-up fleets. Our choices.
 _LATE_PART, TIMES, LEAST_S = 4, 10, 20.0
 # NCCL's own since 2.23 (its env page), tries of a message, and what NCCL needs beside them.
 IB_TIMEOUT, _IB_TRIES, _NCCL_S = 20, 8, 15
@@ -63,7 +63,7 @@ class JobLimits:
             late: groups that have not ended.
             seconds: that the slowest of the others took for the task.
         """
-        if groups - late < 2 or late > max(1, groups // _LATE_PART):
+        if late == groups or late > max(1, groups // _LATE_PART):
             return self.step
         return min(self.step, max(self.hang, TIMES * seconds))
 
