@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ IDLE = NodeStatus("n1", "idle", drains=False, busy=False, idle=True)
 ADMINS = replace(IDLE, word="drained", drains=True, idle=False, reason="bad board")
 
 
-class Made:
+class Made(NoScheduler):
     """One node; `later` has what happens to it at each look from the second one on."""
 
     name = "made"
@@ -40,8 +41,7 @@ class Made:
 
     def status(self, nodes):
         seen = self.now
-        if self.later:
-            self.now = self.later.pop(0)(self.now)
+        self.now = self.later.pop(0)(self.now) if self.later else self.now
         return dict.fromkeys(nodes, seen)
 
     def drain(self, node, reason):
@@ -52,98 +52,75 @@ class Made:
         self.done.append(f"resume {node}")
         self.now = replace(self.now, drains=False, idle=not self.now.busy, reason="")
 
-    def hold(self, nodes, label, seconds):
-        self.done.append(f"hold {nodes} {label} {seconds}")
-
-    def release(self, nodes, label):
-        self.done.append(f"release {nodes} {label}")
-
     def resume_command(self, node):
         return f"resume {node}"
 
 
-class Time:
-    """A clock that runs only in pauses."""
-
-    def __init__(self):
-        self.at = 0.0
-        self.clock = Clock(lambda: self.at, self._pause)
-
-    def _pause(self, seconds):
-        self.at += seconds
+def clock():
+    """Return a clock that runs only in pauses."""
+    pauses: list[float] = []
+    return Clock(lambda: sum(pauses), pauses.append)
 
 
-def keep(status):
-    return status
-
-
-def starts(status):
-    return replace(status, busy=True, jobs=("7",))
-
-
-def ends(status):
-    return replace(status, busy=False, jobs=())
+keep = replace  # what happens to a node at a look: nothing
+starts = partial(replace, busy=True, jobs=("7",))
+ends = partial(replace, busy=False, jobs=())
 
 
 def out(made, **options):
-    options = {"wait_s": 10, "clock": Time().clock, **options}
-    return take_out(made, ["n1"], "replace", **options)["n1"]
+    return take_out(made, ["n1"], "replace", wait_s=10, clock=clock(), **options)["n1"]
 
 
 OURS = replace(ADMINS, reason="rdmaprov: replace: validate failed")
+OUR = ["drain n1: rdmaprov: replace"]
+WAITED = "n1: idle (rdmaprov: replace) job 7; waiting up to 10.0 s"
 
 
 @pytest.mark.parametrize(
     ("looks", "take_over", "done"),
     [
-        ((IDLE,), False, ["drain n1: rdmaprov: replace"]),
-        ((IDLE, starts, keep, ends), False, ["drain n1: rdmaprov: replace"]),
+        ((IDLE,), False, OUR),
+        ((IDLE, starts, keep, ends), False, OUR),
         ((ADMINS,), True, ["drain n1: rdmaprov: replace (was: bad board)"]),
         ((OURS,), False, []),
+        ((replace(IDLE, word="down", idle=False, up=False, reason="Not responding"),), False, OUR),
     ],
-    ids=["idle", "a job starts between look and drain", "taken over", "drained by us already"],
+    ids=["idle", "a job starts", "taken over", "drained by us already", "slurm's own reason"],
 )
 def test_node_is_drained_once_with_our_mark(looks, take_over, done):
     made = Made(*looks)
     assert out(made, take_over=take_over).is_ok
     assert made.done == done
-
-
-def test_job_that_started_before_the_drain_is_waited_for():
-    said: list[str] = []
-    made = Made(starts(IDLE), keep, keep, ends)
-    assert out(made, tell=said.append).is_ok
-    assert said == ["n1: idle (rdmaprov: replace) job 7; waiting up to 10.0 s"]
-    assert made.now.drains
-
-
-def test_job_that_does_not_end_leaves_the_node_drained_and_unknown():
-    made = Made(starts(IDLE))
-    found = out(made)
-    assert found.code is ExitCode.UNKNOWN
-    assert "still in use after 10.0 s" in found.text
     assert made.now.is_ours
 
 
-def test_somebody_s_reason_stays_and_the_node_counts_as_empty():
+@pytest.mark.parametrize(
+    ("looks", "wanted", "done"),
+    [
+        ((starts(IDLE), keep, keep, ends), WAITED, OUR),
+        ((ADMINS,), "n1: drained (bad board): somebody else's reason, which stays", []),
+    ],
+)
+def test_job_is_waited_for_and_somebody_s_reason_stays(looks, wanted, done):
     said: list[str] = []
-    made = Made(ADMINS)
+    made = Made(*looks)
     assert out(made, tell=said.append).is_ok
-    assert made.done == []
-    assert said == ["n1: drained (bad board): somebody else's reason, which stays"]
+    assert (said, made.done, made.now.drains) == ([wanted], done, True)
 
 
-def test_reason_that_slurm_wrote_itself_is_nobody_s():
-    made = Made(replace(IDLE, word="down", idle=False, up=False, reason="Not responding"))
-    assert out(made).is_ok
-    assert made.now.is_ours
-
-
-def test_node_that_somebody_resumes_while_jobs_end_is_unknown():
-    made = Made(starts(IDLE), keep, lambda _: IDLE)
+@pytest.mark.parametrize(
+    ("looks", "text", "is_ours"),
+    [
+        ((starts(IDLE),), "still in use after 10.0 s", True),
+        ((starts(IDLE), keep, lambda _: IDLE), "it was drained, and is not any more: idle", False),
+    ],
+)
+def test_job_that_does_not_end_and_somebody_who_resumes_leave_it_unknown(looks, text, is_ours):
+    made = Made(*looks)
     found = out(made)
     assert found.code is ExitCode.UNKNOWN
-    assert found.text == "it was drained, and is not any more: idle"
+    assert text in found.text
+    assert made.now.is_ours == is_ours
 
 
 def test_note_is_written_over_our_reason_alone():
@@ -156,7 +133,7 @@ def test_note_is_written_over_our_reason_alone():
 
 
 def back(made, *, drained_by_us=True):
-    return give_back(made, "n1", drained_by_us=drained_by_us, clock=Time().clock)
+    return give_back(made, "n1", drained_by_us=drained_by_us, clock=clock())
 
 
 @pytest.mark.parametrize(
@@ -182,18 +159,11 @@ def test_slurm_s_own_reason_over_ours_is_returned_only_if_we_drained_it():
     assert back(Made(rebooted), drained_by_us=False).code is ExitCode.PENDING
 
 
-def test_node_whose_daemon_starts_late_is_waited_for():
-    def answers(status):
-        return replace(status, up=True)
-
-    made = Made(replace(ADMINS, reason="rdmaprov: replace", up=False), keep, answers)
-    assert back(made).is_ok
-
-
-def test_node_whose_daemon_stays_away_is_not_resumed():
-    made = Made(replace(ADMINS, reason="rdmaprov: replace", up=False))
-    found = back(made)
-    assert (found.code, made.done) == (ExitCode.UNKNOWN, [])
+def test_node_whose_daemon_starts_late_is_waited_for_and_one_that_stays_away_not_resumed():
+    away = replace(ADMINS, reason="rdmaprov: replace", up=False)
+    assert back(Made(away, keep, lambda status: replace(status, up=True))).is_ok
+    made = Made(away)
+    assert (back(made).code, made.done) == (ExitCode.UNKNOWN, [])
 
 
 def test_without_a_scheduler_nothing_is_waited_for():
@@ -213,13 +183,9 @@ def test_idle_drained_and_draining_nodes_of_a_real_slurm():
     assert [found[name].drains for name in NAMES] == [False, True, True, False]
     assert [found[name].busy for name in NAMES] == [False, False, True, False]
     assert (found["n3"].reason, found["n3"].is_ours) == ("rdmaprov: replace", True)
-    assert not found["n2"].is_ours
-
-
-def test_reason_that_imitates_fields_and_lines_changes_no_state():
-    found = parse_nodes(SHOWN, NAMES)["n2"]
-    assert found.word == "idle+drain"
-    assert found.reason == "bad State=IDLE mainboard [x@y]"
+    # A reason that imitates fields and lines changes no state.
+    seen = (found["n2"].word, found["n2"].reason, found["n2"].is_ours)
+    assert seen == ("idle+drain", "bad State=IDLE mainboard [x@y]", False)
 
 
 PUBLIC = {each["version"]: each for each in yaml.safe_load((FIXTURES / "public.yml").read_text())}
@@ -251,15 +217,12 @@ def test_reason_of_a_node_that_was_resumed_is_over():
         assert seen.reason == reason
 
 
-def test_our_old_reason_of_a_node_that_is_down_is_nobodys_decision():
+def test_node_whose_daemon_does_not_answer_is_not_up_and_our_old_reason_nobodys_decision():
+    found = parse_nodes((FIXTURES / "show_node_restarted.txt").read_text(), ("n3", "n4"))
+    assert (found["n3"].up, found["n3"].busy, found["n4"].up) == (False, True, True)
     status = NodeStatus("n1", "down", False, False, False, up=False, reason="rdmaprov: replace")
     assert not is_foreign(status)
     assert is_foreign(replace(status, reason="bad cable"))
-
-
-def test_node_whose_daemon_does_not_answer_is_not_up():
-    found = parse_nodes((FIXTURES / "show_node_restarted.txt").read_text(), ("n3", "n4"))
-    assert (found["n3"].up, found["n3"].busy, found["n4"].up) == (False, True, True)
 
 
 # Flags by Slurm's node_state_flag_string and node_state_string_complete; older versions' signs.
@@ -299,12 +262,9 @@ def test_line_that_is_no_job_is_an_error(text):
         parse_jobs(text)
 
 
-def test_what_a_reason_must_not_have_is_left_out():
+def test_reason_and_state_are_one_printable_line():
     assert our_reason('a "b"\n\x1b[31m$(c) état=x') == "rdmaprov: a b 31m (c) tat x"
     assert len(our_reason("x" * 500)) == 200
-
-
-def test_state_is_one_printable_line():
     status = NodeStatus("n1", "mixed+drain", True, True, False, True, "bad\x1b[2J", ("7", "8"))
     assert status.text == "mixed+drain (bad\\x1b[2J) jobs 7, 8"
 
@@ -396,7 +356,7 @@ def test_ten_thousand_names_arrive_through_every_command(monkeypatch, names, par
 
 def test_ten_thousand_names_go_into_one_allocation_or_are_refused():
     words = allocation.allocation_command(NUMBERED, 8, None, ())
-    (folded,) = [word for word in words if word.startswith("--nodelist=")]
+    (folded,) = (word for word in words if word.startswith("--nodelist="))
     assert sorted(unfold(folded.partition("=")[2])) == NUMBERED
     with pytest.raises(UsageError, match="10,000 nodes are too long for one word"):
         allocation.allocation_command(IRREGULAR, 8, None, ())
@@ -433,8 +393,7 @@ def test_health_check_program_is_read_from_slurm_s_configuration(monkeypatch, pr
 def test_planned_node_is_read_and_not_held(monkeypatch):
     lines = (f"NodeName={n} A=x State={s} B=y\n" for n, s in zip("abc", PLANNED, strict=True))
     status = parse_nodes("".join(lines), "abc")
-    monkeypatch.setattr(
-        idle_nodes, "_scheduler", lambda _: SimpleNamespace(status=lambda _: status)
-    )
+    scheduler = SimpleNamespace(status=lambda _: status)
+    monkeypatch.setattr(idle_nodes, "_scheduler", lambda _: scheduler)
     ready: Any = SimpleNamespace(nodes="abc", screen=SimpleNamespace(remark=print), only=list)
     assert list(idle_nodes.select_idle(ready)) == ["a", "b"]  # type: ignore[call-overload]
