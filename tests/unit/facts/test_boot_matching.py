@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from plugins.module_utils.links import Links, netplan_get
@@ -77,12 +78,10 @@ def network(match: str, mtu: str = "9000") -> str:
 
 
 # systemd.network(5), section [Match]; what is no port's (Kind, a bond's MAC address) below.
-FOR_IT = cases(__file__, "for_it")
-FOR_OTHERS = cases(__file__, "for_others")
 NOT_KNOWN = ("Property=ID_VENDOR_ID=0x15b3\nName=ens1", "KernelCommandLine=rescue\nName=ens1")
 MATCHES = [
-    *((each, True) for each in FOR_IT),
-    *((each, False) for each in FOR_OTHERS),
+    *((each, True) for each in cases(__file__, "for_it")),
+    *((each, False) for each in cases(__file__, "for_others")),
     *((each, None) for each in NOT_KNOWN),
 ]
 
@@ -115,17 +114,13 @@ def test_udevs_first_file_that_matches_sets_the_mtu_that_no_manager_sets(match, 
     assert mtu({**files, f"{ETC}/a.network": network("Name=ens1", "4100")}) == 4100
 
 
-def test_systemds_files_are_one_row_over_all_directories():
-    later = {f"{ETC}/20-rail.network": network("Name=ens1")}
-    hidden = {f"{LIB}/10-all.network": network("Name=*", "1500")}
-    assert mtu({**later, **hidden}) == 1500
-    assert mtu({**later, **hidden, f"{ETC}/10-all.network": ""}) == 9000
-    assert mtu({**later, **hidden, f"{ETC}/10-all.network": network("Name=eno1")}) == 9000
-    drop_in = f"{LIB}/20-rail.network.d/a.conf"
-    assert mtu({**later, drop_in: "[Link]\nMTUBytes=1500\n"}) == 1500
-    assert mtu({**later, drop_in: "[Match]\nDriver=ixgbe\n"}) is None
-    assert mtu({**later, drop_in: "[Link]\nMTUBytes=1500\n", drop_in.replace(LIB, ETC): ""}) == 9000
-    assert mtu({f"{ETC}/20-rail.network": network("Name=eno1 \\\n  ens1", "1G")}) == 1 << 30
+@pytest.mark.parametrize("given", cases(__file__, "boots"), ids=lambda given: given["name"])
+def test_files_give_a_device_its_mtu(given: dict[str, Any]):
+    for more, wanted in given["steps"]:
+        assert mtu({**given["files"], **more}, given.get("netdev", "ens1")) == wanted, more
+
+
+def test_mtu_that_is_no_number_is_named():
     with pytest.raises(CouldNotTell, match="MTU 'jumbo' is not a number"):
         boot({f"{ETC}/20-rail.network": network("Name=ens1", "jumbo")})
 
@@ -187,34 +182,7 @@ DEFAULT = {f"{LIB}/99-default.link": "[Match]\nOriginalName=*\n[Link]\nNamePolic
 BY_MAC = f"[Match]\nPermanentMACAddress={MAC}\n[Link]\nMTUBytes=9000\n"
 
 
-@pytest.mark.parametrize(
-    ("files", "is_named"),
-    [
-        ({}, True),
-        ({"/etc/netplan/a.yaml": ethernet(f"{{match: {{macaddress: '{MAC}'}}}}", 9000)}, False),
-        ({"/etc/netplan/a.yaml": ethernet(f"{{match: {{macaddress: '{OTHER}'}}}}", 9000)}, True),
-        (
-            {
-                "/etc/netplan/a.yaml": ethernet(
-                    f"{{match: {{macaddress: '{MAC}'}}, set-name: ens1}}", 9000
-                )
-            },
-            True,
-        ),
-        ({"/etc/netplan/a.yaml": ethernet("{}", 9000, "ens1")}, True),
-        ({f"{ETC}/10-mtu.link": BY_MAC}, False),
-        ({f"{ETC}/10-mtu.link": BY_MAC + "NamePolicy=\n"}, False),
-        ({f"{ETC}/10-mtu.link": BY_MAC + "Name=ens1\n"}, True),
-        (
-            {
-                f"{ETC}/10-mtu.link": BY_MAC,
-                f"{ETC}/10-mtu.link.d/a.conf": "[Link]\nNamePolicy=kernel slot\n",
-            },
-            True,
-        ),
-        ({f"{RUN}/10-netplan-gone.link": BY_MAC}, True),  # the next boot does not write it
-    ],
-)
+@pytest.mark.parametrize(("files", "is_named"), cases(__file__, "names"))
 def test_device_that_udev_would_leave_its_first_name_is_found(files, is_named):
     told = nullcontext() if is_named else pytest.raises(CouldNotTell, match="gives ens1 no name")
     with told:
@@ -233,10 +201,6 @@ def test_netplans_files_are_merged_by_name():
     found = boot({**base, **hidden})
     assert (found.mtu_bytes, found.addresses) == (1500, ("198.18.0.1/24",))
     assert found.files == ("/etc/netplan/50-a.yaml", "/etc/netplan/60-b.yaml")
-    later = {"/usr/lib/netplan/70-c.yaml": "network: {ethernets: {a: {mtu: 9000}}}"}
-    assert mtu({**base, **later}) == 9000
-    drop_in = {f"{ETC}/10-netplan-a.network.d/mtu.conf": "[Link]\nMTUBytes=4200\n"}
-    assert mtu({**base, **drop_in}) == 4200
     bond = "network: {bonds: {bond0: {interfaces: [ens1], mtu: 9000}}, vlans: {v: {mtu: 4200}}}"
     found = [mtu({**BOND, "/etc/netplan/a.yaml": bond}, name) for name in ("bond0", "v", "ens1")]
     assert found == [9000, 4200, None]
@@ -374,36 +338,11 @@ def test_role_and_suite_say_the_same_of_network_managers_mtu(
     assert seen == ("unknown" if is_for is None else 1500 if not plan.steps else 9000)
 
 
-def test_network_manager_takes_ipoib_by_the_last_eight_bytes():
-    moved = GUID.replace("80:00:00:28", "80:00:01:9c")
-    text = f"[connection]\ntype=infiniband\n[infiniband]\nmtu=4092\nmac-address={moved}\n"
-    assert mtu({f"{NM}/a": text}, "ibs3") == 4092
-    assert mtu({f"{NM}/a": text.replace("00:07\n", "00:08\n")}, "ibs3") is None
-
-
-def test_network_manager_takes_the_profile_that_was_used_last():
-    used = "/var/lib/NetworkManager/timestamps"
-    files = {
-        f"{NM}/a.nmconnection": keyfile("uuid=a-1\ninterface-name=ens1", mtu="1500"),
-        f"{NM}/b.nmconnection": keyfile("uuid=b-2\ntype=ethernet", f"mac-address={MAC}"),
-    }
-    assert mtu(files) == "unknown"
-    assert mtu({**files, used: "[timestamps]\na-1=1700000001\nb-2=1700000009\n"}) == 9000
-    assert mtu({**files, used: "[timestamps]\na-1=1700000001\n"}) == 1500
-
-
-def test_network_managers_profiles_of_one_uuid_are_one():
-    text = keyfile("uuid=a-1\ninterface-name=ens1", mtu="1500")
-    lib = {"/usr/lib/NetworkManager/system-connections/x.nmconnection": text}
-    assert mtu(lib) == 1500
-    assert mtu({**lib, f"{NM}/a": text.replace("1500", "9000")}) == 9000
-    assert mtu({**lib, f"{NM}/a.nmconnection~": text.replace("1500", "9000")}) == 1500
-
-
 # NetworkManager.conf(5), "Device List Format".
-LISTED = cases(__file__, "listed")
-NOT_LISTED = cases(__file__, "not_listed")
-LISTS = [*((each, True) for each in LISTED), *((each, False) for each in NOT_LISTED)]
+LISTS = [
+    *((each, True) for each in cases(__file__, "listed")),
+    *((each, False) for each in cases(__file__, "not_listed")),
+]
 
 
 @pytest.mark.parametrize(("devices", "is_in"), [*LISTS, ("dhcp-plugin:dhclient", None)])
@@ -415,30 +354,6 @@ def test_network_managers_list_of_devices(devices: str, is_in: bool | None):
     unmanaged = f"[keyfile]\nunmanaged-devices={devices}\n"
     profile = {f"{NM}/a": keyfile("interface-name=ens1", mtu="1500")}
     assert mtu({**profile, f"{CONF}/a.conf": unmanaged}) == (None if is_in else wanted)
-
-
-def test_network_managers_later_file_has_the_default_that_counts():
-    lib = "/usr/lib/NetworkManager/conf.d"
-    some = "[connection-x]\nethernet.mtu={}\nmatch-device=interface-name:ens1\n"
-    files = {f"{lib}/99-a.conf": some.format(1500), f"{CONF}/10-b.conf": some.format(9000)}
-    assert mtu(files) == 9000
-    assert mtu({**files, "/etc/NetworkManager/NetworkManager.conf": some.format(4200)}) == 9000
-    assert mtu({**files, f"{CONF}/20-c.conf": some.format(4200)}) == 4200
-    assert mtu({**files, f"{CONF}/10-b.conf": "", f"{CONF}/99-a.conf": ""}) is None
-    stop = "[connection-y]\nstop-match=yes\nmatch-device=type:ethernet\n"
-    assert mtu({**files, f"{CONF}/20-c.conf": stop}) is None
-
-
-def test_ifcfg_is_for_the_device_of_its_name_and_address():
-    path = "/etc/sysconfig/network-scripts/ifcfg-rail"
-    for text, seen in (
-        (f"HWADDR={MAC.upper()}\n", 9000),
-        (f"HWADDR={OTHER}\nDEVICE=ens1\n", None),
-        (f"HWADDR={MAC}\nDEVICE=ens1\n", 9000),
-        (f"HWADDR={MAC}\nDEVICE=ens2\n", None),
-    ):
-        backup = {f"{path}.bak": f"{text}MTU=1500\n"}
-        assert mtu({**backup, path: f"{text}MTU=9000\n"}) == seen, text
 
 
 def test_masked_file_of_a_node_hides_the_packages(tmp_path: Path):
@@ -453,26 +368,3 @@ def test_masked_file_of_a_node_hides_the_packages(tmp_path: Path):
     node.remove(f"{ETC}/10-all.network")
     node.put(f"{ETC}/10-all.network", "")
     assert boot_settings(link_files.read(node.host()), "ens1").mtu_bytes == 9000
-
-
-# What public machines have, addresses replaced; each text in quotation marks finds its source.
-PUBLIC = [
-    # "70-dgx-sriov-vf.link", of a DGX H200: a file for virtual functions before all others
-    ({f"{ETC}/70-dgx-sriov-vf.link": "[Match]\nDriver=mlx5_core\nProperty=DEVTYPE=vf\n",
-      f"{ETC}/80-rail.link": network("Driver=mlx5_core", "4200"), **UDEV}, 4200),
-    # "so it is immune to the replay", of a DGX Spark: all ports of a driver by one file
-    ({f"{ETC}/10-rail.network": network("Property=ID_NET_DRIVER=mlx5_core", "9000")}, 9000),
-    # "10-spark-unmanage.conf": NetworkManager leaves ConnectX alone, a profile or not
-    ({f"{NM}/a": keyfile("interface-name=ens1"),
-      f"{CONF}/a.conf": "[keyfile]\nunmanaged-devices=driver:mlx5_core"}, None),
-    # systemd, "doesn't overwrite the default link file": a name that sorts after 99-default.link
-    ({f"{ETC}/ens1.link": network("OriginalName=*", "9000"),
-      f"{LIB}/99-default.link": "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep\n"}, None),
-    # cloud-init, "MTU not applied on private ethernet interfaces": by the address alone
-    ({"/etc/netplan/a.yaml": ethernet(f"{{match: {{macaddress: '{MAC}'}}}}", 1450)}, 1450),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("files", "wanted"), PUBLIC)
-def test_public_machines_boot_files(files: dict[str, str], wanted: int | None):
-    assert mtu(files) == wanted
