@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.helpers.examples import examples
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.scheduler.test_scheduler_service import IDLE, Time
+from tests.unit.helpers.waiting import Time
+from tests.unit.scheduler.test_scheduler_service import IDLE
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt

@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.helpers.examples import examples
-from tests.unit.scheduler.test_scheduler_service import IDLE, Time
+from tests.unit.helpers.waiting import Time
+from tests.unit.scheduler.test_scheduler_service import IDLE
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.journal import KEPT_S, Journal

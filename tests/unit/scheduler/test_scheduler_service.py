@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.tables import cases
+from tests.unit.helpers.waiting import Time
 
 from rdmaprov.acceptance.launchers import allocation
 from rdmaprov.cli import idle_nodes
@@ -23,7 +24,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.scheduler.model import NodeStatus, our_reason
 from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.scheduler.programs import SchedulerError, ask, most_bytes
-from rdmaprov.scheduler.service import Clock, give_back, is_foreign, note, take_out
+from rdmaprov.scheduler.service import give_back, is_foreign, note, take_out
 from rdmaprov.scheduler.slurm import Slurm, health_check_program
 from rdmaprov.scheduler.slurm_text import fold_parts, parse_jobs, parse_nodes
 
@@ -56,19 +57,13 @@ class Made(NoScheduler):
         return f"resume {node}"
 
 
-def clock():
-    """Return a clock that runs only in pauses."""
-    pauses: list[float] = []
-    return Clock(lambda: sum(pauses), pauses.append)
-
-
 keep = replace  # what happens to a node at a look: nothing
 starts = partial(replace, busy=True, jobs=("7",))
 ends = partial(replace, busy=False, jobs=())
 
 
 def out(made, **options):
-    return take_out(made, ["n1"], "replace", wait_s=10, clock=clock(), **options)["n1"]
+    return take_out(made, ["n1"], "replace", wait_s=10, clock=Time().clock, **options)["n1"]
 
 
 OURS = replace(ADMINS, reason="rdmaprov: replace: validate failed")
@@ -133,7 +128,7 @@ def test_note_is_written_over_our_reason_alone():
 
 
 def back(made, *, drained_by_us=True):
-    return give_back(made, "n1", drained_by_us=drained_by_us, clock=clock())
+    return give_back(made, "n1", drained_by_us=drained_by_us, clock=Time().clock)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,6 @@ def begin_job(slurm, *words, command="sleep 60"):
 
 
 def reserve(slurm, name, start):
-    """Make a reservation of the site's, with the node n1."""
     words = ("users=root", "nodes=n1", "duration=60", "flags=ignore_jobs")
     created = ("create", "reservation", f"reservationname={name}", f"starttime={start}")
     slurm.ask("scontrol", *created, *words)
