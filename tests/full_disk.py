@@ -15,8 +15,6 @@ SIZE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class FullDisk:
-    """A file system with a file that takes all of its space."""
-
     path: Path
 
     def leave(self, free_bytes: int) -> None:
@@ -30,7 +28,6 @@ class FullDisk:
 
 @contextmanager
 def full_disk(path: Path) -> Iterator[FullDisk]:
-    """Provide a full file system at a new directory, or skip the test and say why."""
     path.mkdir()
     mounted = execute(
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "rdmaprov-test", str(path)]

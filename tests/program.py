@@ -57,7 +57,6 @@ def start(*words: object, cwd: Path, stdin: str = "", **environment: str) -> End
 
 
 def spawn(*words: object, cwd: Path, **environment: str) -> pexpect.spawn:
-    """Return the program on a terminal, as a process of its own."""
     return pexpect.spawn(
         ARGV[0],
         [*ARGV[1:], *map(str, words)],
@@ -89,14 +88,12 @@ def call(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ende
 
 
 def encrypt_variable(name: str, secret: str, password: Path) -> str:
-    """Return a variable of a site, as YAML, whose value a file's password opens."""
     program = Path(sys.executable).with_name("ansible-vault")
     words = ["encrypt_string", "--vault-password-file", password, "--name", name, secret]
     return execute([program, *words], check=True).stdout
 
 
 def finish(run: pexpect.spawn) -> tuple[int, str]:
-    """Return how a program on a terminal ends, and what it prints until then."""
     said = run.read()
     run.close()
     return run.exitstatus, said

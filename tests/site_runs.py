@@ -33,7 +33,6 @@ class SiteRuns:
         return [sys.executable, "-m", "rdmaprov", verb, str(self.site), *words]
 
     def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
-        """Start a verb, in a process group of its own."""
         return self._start(self.argv(verb, *words))
 
     def _start(self, argv: list[str]) -> subprocess.Popen[str]:
@@ -51,16 +50,13 @@ class SiteRuns:
         return self.end(self.start(verb, *words))
 
     def execute(self, *words: str) -> tuple[int, str]:
-        """Return exit code and words of a command that is not told of the site."""
         return self.end(self._start([sys.executable, "-m", "rdmaprov", *words]))
 
     def end(self, process: subprocess.Popen[str]) -> tuple[int, str]:
-        """Wait until a verb ends; return its exit code and what it printed."""
         said, _ = process.communicate(timeout=self.limit_s(TIMEOUT_S))
         return process.returncode, said
 
     def start_until(self, verb: str, log: str, text: str, *words: str) -> subprocess.Popen[str]:
-        """Start a verb, and return once a log of its run has a text."""
         runs = self.directory / "runs"
         before = set(runs.iterdir()) if runs.exists() else set()
         process = self.start(verb, *words)

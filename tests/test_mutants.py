@@ -30,7 +30,6 @@ print(*map(rdmaprov.resources.data_dir, ("validate", "playbooks", "lab", "invent
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Provide a copy of the checkout, with what is not committed and without what git ignores."""
     root = tmp_path_factory.mktemp("mutants")
     listed = execute(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -45,7 +44,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(copy: Path, *words: str) -> tuple[int, str]:
-    """Run Python with the copy's own packages; return its exit status and what it printed."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     # No pipe, of which what a broken stop leaves behind would keep the other end.
     with tempfile.TemporaryFile("w+") as printed:

@@ -19,8 +19,6 @@ SLURM = "---\nscheduler_kind: slurm\nscheduler_wait_s: 2\n"
 
 
 class Place:
-    """A directory with a site, and the environment of its Slurm."""
-
     def __init__(self, directory, environment):
         self.directory = directory
         self.environment = environment

@@ -36,7 +36,6 @@ def fleet(tmp_path_factory):
 
 @pytest.fixture
 def node(fleet, tmp_path):
-    """Return the directory of a node, whose files a test can change."""
     root = tmp_path / "node"
     shutil.copytree(fleet.roots["gpu001"], root)
     return root

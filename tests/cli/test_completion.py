@@ -31,7 +31,6 @@ all:
 
 
 def completed(place, before="", verb="validate"):
-    """Return what a shell gets for --limit of a site."""
     words = f"rdmaprov {verb} site --limit {before}"
     asked = {"COMP_WORDS": words, "COMP_CWORD": "4", "_RDMAPROV_COMPLETE": "bash_complete"}
     done = call(cwd=place, **asked)

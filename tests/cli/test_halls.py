@@ -60,7 +60,6 @@ def asked(fleet: Fleet) -> int:
 
 
 def logins(fleet: Fleet) -> list[int]:
-    """Return how often each relay was logged in to."""
     return [log.read_text().count("Accepted publickey") for log in fleet.relay_logs]
 
 

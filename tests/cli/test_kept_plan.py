@@ -24,7 +24,6 @@ def node(tmp_path: Path) -> Node:
 
 
 def kept(node: Node) -> dict[str, Any]:
-    """Keep a plan; return what its file has."""
     code, said = node.rdmaprov("plan", "--output", "plan.json")
     assert code == ExitCode.PENDING, said
     assert "plan: plan.json; do it with: rdmaprov apply plan.json" in said

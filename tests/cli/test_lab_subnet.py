@@ -53,8 +53,6 @@ SEEN = [fault for fault in FAULTS if fault not in BY_SITE_ALONE]
 
 @pytest.fixture
 def lab(tmp_path, capfd):
-    """Provide a function that runs `rdmaprov lab subnet WORDS`; exit code, output and errors."""
-
     def call(*words):
         code = run(["lab", "--dir", str(tmp_path / "lab"), "subnet", *words])
         said = capfd.readouterr()
@@ -65,7 +63,6 @@ def lab(tmp_path, capfd):
 
 
 def judged(lab, tmp_path, capfd, *options):
-    """Return the judgement of a subnet that was made with these options."""
     code, _, error = lab("up", *options)
     assert code == ExitCode.OK, error
     texts = tmp_path / "texts"

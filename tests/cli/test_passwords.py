@@ -100,7 +100,6 @@ def test_sudo_gets_the_password(tmp_path: Path):
 
 @pytest.fixture
 def silent():
-    """Provide a port that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening
 

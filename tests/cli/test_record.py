@@ -64,7 +64,6 @@ def read(place: Path) -> dict[str, Any]:
 
 
 def results(place: Path, *words: str) -> dict[str, Any]:
-    """Return results.json of a verb, without what differs from run to run."""
     file = place / "results.json"
     code, said = rdmaprov(place, *words, "--json", str(file))
     found: dict[str, Any] = json.loads(file.read_text())

@@ -38,7 +38,6 @@ class Node(test_busy.Node):
         os.chown(self.etc / FILE, 7, 8)
 
     def apply(self) -> str:
-        """Apply; return the name of the run."""
         code, said = rdmaprov(self.directory, "apply", "site", "--roles", ROLES)
         assert code in (ExitCode.OK, ExitCode.PENDING), said
         assert "1 node: 1 changed" in said

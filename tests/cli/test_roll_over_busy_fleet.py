@@ -141,7 +141,6 @@ def idle_times(
 
 
 def apply(fleet: Fleet, cluster: Slurm, output: Path, *, stop=None) -> tuple[int, str]:
-    """Return the exit code and what was printed; `stop` says when to interrupt."""
     words = ("apply", fleet.site, "--roles", "limits", "--serial", SERIAL, "--max-failures", "3")
     own = {name: cluster.environment[name] for name in ("SLURM_CONF", "PATH")}
     with output.open("w+") as out, Path(os.devnull).open() as nothing:

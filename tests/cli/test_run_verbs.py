@@ -21,7 +21,6 @@ CLOSED = "    ansible_port: 1\n    ansible_ssh_timeout: 5\n"
 
 @pytest.fixture
 def site(tmp_path):
-    """Provide a good site whose nodes' ports are closed."""
     hosts = f"---\nnodes:\n  hosts:\n    n1: {{unit: 1}}\n    n2: {{unit: 2}}\n  vars:\n{CLOSED}"
     return write(tmp_path / "site", {**GOOD, "hosts.yml": f"{hosts}    ansible_host: {HIDDEN}\n"})
 

@@ -38,14 +38,12 @@ echo '{{"nodes": {{"hosts": ["n1"], "vars": {{"fabric_mtu_bytes": "got:'"$read"'
 
 
 def documented() -> list[str]:
-    """Return the words of the command of the page."""
     found = re.search(r"^timeout .*(?:\\\n.*)*bwrap(?:.*\\\n)*.*$", PAGE.read_text(), re.MULTILINE)
     assert found
     return shlex.split(found[0].replace("\\\n", ""))
 
 
 def sandboxed(site: Path) -> list[str]:
-    """Return the command, with the program and the Python that these tests run."""
     words = documented()
     # A site that would never be read to its end is ended sooner.
     own = {"/opt/rdmaprov": sys.prefix, "inventory/prod": str(site), "120": LIMIT_S}

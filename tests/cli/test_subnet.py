@@ -57,8 +57,6 @@ def texts(tmp_path, monkeypatch):
 
 @pytest.fixture
 def judge(texts, capfd):  # noqa: ARG001 - the tools print them
-    """Provide a function that runs `rdmaprov subnet site --here WORDS`."""
-
     def run(*words, site="site", here=("--here",)):
         code = cli.run(["subnet", site, *here, *words])
         said = capfd.readouterr()

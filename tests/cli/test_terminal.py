@@ -38,8 +38,6 @@ TESTS = (
 
 @dataclass(frozen=True)
 class Seen:
-    """What a program wrote to a terminal and to a pipe, and its exit code."""
-
     code: int
     terminal: str
     piped: str

@@ -49,7 +49,6 @@ def place(tmp_path, monkeypatch):
 
 
 def interrupt_when(watch, ready):
-    """Have the watch interrupted by Ctrl-C as soon as something is so."""
     inner = watch.pass_second
 
     def pass_second():

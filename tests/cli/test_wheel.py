@@ -35,7 +35,6 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """Provide a directory with the wheel's files, as pip lays them out."""
     target = tmp_path_factory.mktemp("site-packages")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     execute([*command, "--target", target, wheel], check=True)
@@ -193,7 +192,6 @@ def program(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def own_site(program, tmp_path_factory):
-    """Provide a directory with a site that `init` of the wheel wrote, and nodes of two kinds."""
     place = tmp_path_factory.mktemp("anywhere")
     words = ["--kind", "roce", "--rails", "ens1,ens2", "--gbps", "400", "--gpus", "0"]
     words += ["--subnet", "198.18.0.0/15", "--nodes", "here[1:2]"]

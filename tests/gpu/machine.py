@@ -8,7 +8,6 @@ import sys
 
 
 def missing_gpu() -> str:
-    """Return what keeps NCCL from running here as one line; empty if nothing does."""
     if shutil.which("nvidia-smi") is None:
         return "no NVIDIA GPU: nvidia-smi is not installed (the GPU driver)"
     asked = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)

@@ -59,7 +59,6 @@ TAKES_ALL_MEMORY = """\
 
 @cache
 def python_with_torch() -> str:
-    """Return an interpreter that has torch, empty if none is known."""
     named = os.environ.get(PYTHON, sys.executable)
     asked = [named, "-c", "import importlib.util as i, sys; sys.exit(not i.find_spec('torch'))"]
     try:

@@ -41,7 +41,6 @@ while time.time() < end:
 
 
 def measured(ranks, count=1, **changed):
-    """Return the report of the stage over some ranks, and their GPUs."""
     work = {**stage.WORK[ranks.backend], **changed}
     everyone = (tuple(range(count)),)
     ran, _ = ranks.run(count, Task(0, "gpu", PLANE, everyone, "gpu", work=work))

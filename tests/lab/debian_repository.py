@@ -87,7 +87,6 @@ class Packages:
         shutil.rmtree(tree)
 
     def publish(self, key: Key | None) -> None:
-        """Write the index, and sign it."""
         index = run("dpkg-scanpackages", "--multiversion", ".", cwd=self.directory)
         (self.directory / "Packages").write_text(index)
         digest = hashlib.sha256(index.encode()).hexdigest()
@@ -101,8 +100,6 @@ class Packages:
 
 
 class Key:
-    """A key that signs repositories, and its armored public half."""
-
     def __init__(self, home: Path, public: Path) -> None:
         home.mkdir(mode=0o700)
         self.environment = {**os.environ, "GNUPGHOME": str(home)}
@@ -115,16 +112,13 @@ class Key:
         return run("gpg", "--batch", "--yes", "--quiet", *words, environment=self.environment)
 
     def sign(self, directory: Path) -> None:
-        """Write InRelease."""
         self.gpg("--clearsign", "-o", f"{directory}/InRelease", f"{directory}/Release")
 
     def close(self) -> None:
-        """End the agent that gpg started."""
         run("gpgconf", "--kill", "all", environment=self.environment)
 
 
 def run(*argv: str, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
-    """Return what a program printed; it must end well."""
     done = subprocess.run(
         argv, cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
@@ -178,8 +172,6 @@ def compiler(made: Packages, kernel: str) -> None:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
     def log_message(self, *_: object) -> None:
         return
 

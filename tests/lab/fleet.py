@@ -37,7 +37,6 @@ class Fleet(SiteRuns):
         return [f"{name}={self.limit_s(base_s):.0f}" for name, base_s in PATIENT.items()]
 
     def apply(self, *words: str) -> str:
-        """Return what apply printed; it must end well."""
         code, said = self.run("apply", *words)
         assert code == 0, said
         return said

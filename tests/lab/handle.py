@@ -32,8 +32,6 @@ PROVISIONED = "provisioned"
 
 
 class LabHandle:
-    """One lab, in a directory of its own."""
-
     def __init__(self, directory: Path, site: Path, cache: Path | None = None) -> None:
         self.directory = directory
         self.layout = Layout(directory, cache or default_cache())
@@ -82,7 +80,6 @@ class LabHandle:
         self._states.update(states)
 
     def stop(self) -> None:
-        """End the lab's machines; their disks and what is saved stay."""
         Machines(self.layout, ImageStore(self.layout.cache / "images", print), print).stop_all()
 
     def names(self) -> list[str]:
@@ -97,7 +94,6 @@ class LabHandle:
         return state in whole & self._states
 
     def copy_site(self, directory: Path) -> Path:
-        """Return a copy of the nodes' site in a directory, with the variables of inventory/lab."""
         known = Lab.load(self.layout.state)
         assert known is not None
         site = Path(shutil.copytree(known.site, directory / "site"))
@@ -131,7 +127,6 @@ class LabHandle:
         )
 
     def must(self, *words: str) -> str:
-        """Return what `rdmaprov lab WORDS` printed; it must end well."""
         done = self.rdmaprov(*words)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -150,13 +145,11 @@ class LabHandle:
         return done
 
     def login(self, node: str, script: str) -> str:
-        """Return what a shell script printed to who logs in anew; it must end well."""
         done = self.rdmaprov("ssh", node, "--", "sh -s", stdin=script, timeout_s=NODE_TIMEOUT_S)
         assert done.returncode == 0, f"{node}: {script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def disconnect(self) -> None:
-        """End the connections that `call` keeps."""
         for path in self.directory.glob(f"{CONNECTION}*"):
             self._ssh(path.name.removeprefix(CONNECTION), "-O", "exit")
             path.unlink(missing_ok=True)
@@ -180,7 +173,6 @@ class LabHandle:
         )
 
     def run(self, node: str, script: str) -> str:
-        """Return what a shell script printed on a node; it must end well."""
         done = self.call(node, script)
         assert done.returncode == 0, f"{node}: {script}\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -209,7 +201,6 @@ class LabHandle:
 
 
 def crash(lab: LabHandle, node: str) -> None:
-    """End a node's machine as a crash of QEMU does."""
     pid = int((lab.layout.node(node) / "qemu.pid").read_text().split()[0])
     os.kill(pid, signal.SIGKILL)
     while lab.nodes()[node]["state"] != "down":

@@ -38,7 +38,6 @@ def key(root: Path) -> str:
 
 
 def directory() -> Path:
-    """Return where the labs of the tests are kept."""
     return default_cache().with_name("lab-of-tests")
 
 
@@ -73,7 +72,6 @@ def kept_lab(
 
 @contextmanager
 def _free_slot(within: Path) -> Iterator[Path]:
-    """Provide a directory that no other process has."""
     within.mkdir(parents=True, exist_ok=True)
     for number in count():
         with (within / f"{number}.lock").open("w") as lock:

@@ -44,7 +44,6 @@ class Play:
         return done
 
     def changes(self, variables: dict[str, Any]) -> bool:
-        """Return whether the role changed something; it must end well."""
         done = self.run(variables)
         assert done.returncode == 0, self.said
         found = re.search(r"^\S+\s+: ok=\d+\s+changed=(\d+)", done.stdout, re.M)

@@ -37,8 +37,6 @@ dcb() {
 
 
 class Rail:
-    """One rail of a node, and the commands that ask it."""
-
     def __init__(self, lab, node):
         self.lab = lab
         self.node = node
@@ -53,7 +51,6 @@ class Rail:
         return self.lab.run(self.node, f"set -e; {self._variables()}{script}")
 
     def call(self, script):
-        """Return how a script ended that may fail."""
         return self.lab.call(self.node, f"{self._variables()}{script}")
 
     def dcb(self, *objects, after="true"):

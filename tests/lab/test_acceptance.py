@@ -19,8 +19,6 @@ SIZES = "16K:64K"
 
 
 class Gate:
-    """`rdmaprov accept` on the lab's nodes, with what it left there."""
-
     def __init__(self, lab, fleet: Fleet) -> None:
         self.lab = lab
         self.fleet = fleet
@@ -34,14 +32,12 @@ class Gate:
         return code, said
 
     def start_sweep(self):
-        """Return a run that is in a sweep."""
         return self.fleet.start_until(
             *("accept", "ranks.jsonl", "rail 0: sweep", "--ignore-validate", "--sizes", SIZES),
             *("--stages", "fleet"),
         )
 
     def wait_for(self, started):
-        """Return the exit code of a run, and what it printed."""
         code, said = self.fleet.end(started)
         self.read()
         return code, said
@@ -55,7 +51,6 @@ class Gate:
         return {(f["node"], f["rail"]) for f in self.results["findings"] if f["proven"]}
 
     def leftovers(self):
-        """Return what is left of runs on the nodes."""
         return leftovers_of_accept(self.lab)
 
 

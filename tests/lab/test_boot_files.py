@@ -97,7 +97,6 @@ ROUNDS = [
 
 @pytest.fixture(scope="module")
 def managers(tmp_path_factory, at_large):
-    """Provide the nodes: of the lab in RDMAPROV_LAB_OF_MANAGERS_DIR, or one of their own."""
     given = os.environ.get("RDMAPROV_LAB_OF_MANAGERS_DIR")
     directory = tmp_path_factory.mktemp("managers")
     lab = LabHandle(Path(given) if given else directory / "lab", directory / "site")

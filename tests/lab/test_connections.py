@@ -78,7 +78,6 @@ def site(lab, user, tmp_path):
 
 
 def keep(site, password):
-    """Write the vaulted file with sudo's password."""
     file = site / "group_vars" / "lab.yml"
     file.write_text(yaml.safe_dump({"vault_sudo_password": password}))
     program = Path(sys.executable).with_name("ansible-vault")

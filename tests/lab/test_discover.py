@@ -41,7 +41,6 @@ def site(lab, tmp_path):
 
 @pytest.fixture
 def linked(lab):
-    """Have the rails' links up for a test."""
     for node in NODES:
         lab.run(node, SWITCH.format(state="up", wanted="ACTIVE"))
     yield

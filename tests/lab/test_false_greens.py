@@ -30,7 +30,6 @@ ONE_CLASS = {"roce_qos_tc_percent": {3: 100}}
 
 
 def validate(fleet, words):
-    """Return the exit code of some checks on the node, and the problems that they print."""
     code, said = fleet.run("validate", "--limit", NODE, "-k", words)
     return code, said
 

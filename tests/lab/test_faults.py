@@ -159,8 +159,6 @@ CASES = (
 
 @pytest.fixture(scope="module")
 def node(lab):
-    """Provide the name of a configured node."""
-
     def configure():
         lab.run(NODE, "set -e; " + CONFIGURE.format(host=1) + CONFIGURE_NODE)
         lab.run(PEER, "set -e; " + CONFIGURE.format(host=2))

@@ -35,7 +35,6 @@ SEEN = (
 
 @pytest.fixture
 def apply(lab):
-    """Provide a run of the role mtu with the management NIC as the only rail."""
     known = Lab.load(lab.layout.state)
     assert known is not None
     lab.run(NODE, PREPARE)

@@ -32,7 +32,6 @@ def own(tmp_path, at_large):
 
 
 def kill_up(lab, after_s, *words):
-    """Start `lab up` and kill it without a warning."""
     command = subprocess.Popen(
         lab.argv("up", "--site", str(lab.site), *words),
         stdout=subprocess.DEVNULL,

@@ -26,7 +26,6 @@ LEFT = f"{HALF_WRITTEN}; cat {RECORD} 2> /dev/null; true"
 
 
 def record(lab):
-    """Return what the node says of the run that holds it; empty if none does."""
     return lab.run(NODE, f"cat {RECORD} 2> /dev/null; true").strip()
 
 

@@ -133,7 +133,6 @@ def test_marked_rdma_traffic_counts_on_the_priority_of_its_dscp(fabric, entries,
 
 
 def received_bytes(lab, rail):
-    """Return the bytes received by node2 on a rail, by priority."""
     lines = lab.run("node2", f"ethtool -S {lab.netdev('node2', rail)}").splitlines()
     pairs = (line.strip().partition(": ") for line in lines)
     named = {name: value for name, _, value in pairs}

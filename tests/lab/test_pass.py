@@ -64,7 +64,6 @@ def _begin_test():
 
 
 def place(steps: list[Step], verb: str) -> int:
-    """Return the place of the first step of a verb."""
     return next(at for at, step in enumerate(steps) if verb in step.command[1:])
 
 
@@ -135,14 +134,12 @@ def test_parameter_of_the_module_is_set_after_a_boot(lab):
 
 
 def by_verb(fleet, *verbs):
-    """Return the results of the runs of these verbs, in their order."""
     directories = sorted((fleet.directory / "runs").glob("2*"))
     kept_runs = [each for each in directories if each.name.rpartition("-")[2] in verbs]
     return [json.loads((each / "results.json").read_text()) for each in kept_runs]
 
 
 def changes(results):
-    """Return by node the roles that had, or would have, something to change."""
     return {name: tuple(node["changes"]) for name, node in sorted(results["nodes"].items())}
 
 
@@ -183,7 +180,6 @@ def judge_accepted(results):
 
 
 def judge_pages(fleet, directory):
-    """Judge the page of each run in a browser."""
     pages = sorted((fleet.directory / "runs").glob("2*/report.html"))
     assert len(pages) == len(sorted((fleet.directory / "runs").glob("2*/results.json")))
     with chromium(directory) as browser:

@@ -15,7 +15,6 @@ def gate(lab, tmp_path):
 
 
 def host_stage(gate: Gate) -> str:
-    """Run the stage; return its line."""
     gate.run(stages="host")
     return next(str(each["said"]) for each in gate.results["stages"] if each["name"] == "host")
 

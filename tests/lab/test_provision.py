@@ -11,7 +11,6 @@ pytestmark = pytest.mark.lab
 
 
 def start_until_role(fleet, role, *words):
-    """Return an apply that has begun a role."""
     return fleet.start_until("apply", "ansible.log", f"TASK [rdmaprov.node.{role} ", *words)
 
 

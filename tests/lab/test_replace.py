@@ -61,7 +61,6 @@ def accept_signed(fleet, directory):
 
 
 def service(slurm):
-    """Return each node's name, its state in Slurm and the reason."""
     return slurm.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines()
 
 
@@ -252,7 +251,6 @@ def begun(fleet, verb):
 
 
 def kill_when(fleet, is_time, *words):
-    """Start a verb, and kill it alone at a time."""
     process = fleet.start(*words)
     arrived = until(lambda: process.poll() is not None or is_time(), fleet.limit_s(2 * WAIT_S))
     assert process.poll() is None, process.stdout.read()

@@ -47,7 +47,6 @@ def site(lab, tmp_path_factory):
 
 
 def apply(lab: LabHandle, site: Path, node: str = "all") -> dict[str, list[str]]:
-    """Return what the role changed on each node, as "device: setting"; it must end well."""
     program = Path(sys.executable).with_name("ansible-playbook")
     done = subprocess.run(
         [

@@ -73,13 +73,11 @@ def halfway(lab, play, site):
 
 @pytest.fixture
 def doca_installed(lab, play, site):
-    """Begin with DOCA-OFED installed."""
     begin_with("doca", lab, play, site, doca(site))
 
 
 @pytest.fixture
 def mlnx_installed(lab, play, site):
-    """Begin with MLNX_OFED installed."""
     begin_with("mlnx", lab, play, site, mlnx(site))
 
 

@@ -41,7 +41,6 @@ def test_nic_without_dmabuf_is_refused(lab, play):
 
 @pytest.fixture
 def vendor(lab):
-    """Give the node the vendor's driver."""
     lab.run(NODE, VENDOR)
 
 

@@ -33,7 +33,6 @@ WAIT_S = 60
 
 
 def settings(lab):
-    """Return what a rail is, as the tools show it."""
     rail = Rail(lab, NODE)
     app, pfc, ets = rail.dcb("app", "pfc", "ets")
     pause, tos = rail.run(f"ethtool -a $D | grep -c ':.*on$' || true; {TOS}").split()
@@ -58,7 +57,6 @@ RIGHT = {
 
 
 def is_right_again(lab):
-    """Return whether a rail is right, or becomes so soon with nothing done."""
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         with suppress(AssertionError):  # a rail that is coming back has no DCB yet
@@ -70,8 +68,6 @@ def is_right_again(lab):
 
 @pytest.fixture
 def lossless(lab, play):
-    """Provide the play, after it made the node lossless."""
-
     def make():
         assert play.run({}).returncode == 0, play.said
 

@@ -55,13 +55,11 @@ class Ranks:
         return self.wait(f"systemctl is-active {self.mark}.service || true", "active")
 
     def status(self) -> dict[str, Any]:
-        """Return the status once the ranks have ended."""
         assert self.wait(f"grep -c '\"rc\": null' /run/{self.mark}/status || true", "0")
         seen: dict[str, Any] = json.loads(self.run(f"cat /run/{self.mark}/status"))
         return seen
 
     def stop(self) -> None:
-        """Dismiss the keeper; nothing of the run is left."""
         command = program_command("supervisor", {"verb": "stop", "mark": self.mark}, LIMIT_S)
         answer = ask_nodes(self.connection, {NODE: command}, lambda _: shapes.STOPPED)[NODE]
         assert answer == {"left": []}

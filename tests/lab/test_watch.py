@@ -68,8 +68,6 @@ SAMPLER = (
 
 
 class Watched:
-    """A watch that runs, and what its log and its processes say."""
-
     def __init__(self, fleet):
         self.fleet = fleet
         self.process = fleet.start_until("watch", "watch.log", "no counter of", "--for", "5m")
@@ -83,7 +81,6 @@ class Watched:
         return [pair for pair in pairs if pair[1] not in NOT_PROVEN]
 
     def wait_for(self, *wanted):
-        """Return after how many seconds one of these pairs is named; None if none is in time."""
         began = time.monotonic()
         while time.monotonic() - began <= NAMED_S:
             if set(wanted) & set(self.named()):
@@ -92,7 +89,6 @@ class Watched:
         return None
 
     def end(self):
-        """End the watch; return its exit code and its results, and print what it cost."""
         seconds, before, after = time.monotonic() - self.began, self.cost, self._cost()
         self.process.send_signal(signal.SIGINT)
         said, _ = self.process.communicate(timeout=60)
@@ -117,12 +113,10 @@ class Watched:
 
 
 def show(*lines):
-    """Print what is measured, for -s and -rP."""
     sys.stdout.write("\n".join([*lines, ""]))
 
 
 def session_seconds(leader):
-    """Return the processor time of all processes of a session."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -140,7 +134,6 @@ def address(lab, node, rail):
 
 
 def start_load(lab):
-    """Have both nodes write to each other over the rail until they are restored."""
     for number, (server, client) in enumerate((NODES, NODES[::-1])):
         port, peer = 18600 + number, address(lab, server, 1 - RAIL)
         for node, to in ((server, ""), (client, peer)):

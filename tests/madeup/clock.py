@@ -33,7 +33,6 @@ class Clock:
         return self.start_s + self.start_rank_s * ranks
 
     def connect(self, ranks: int, *, all_to_all: bool = False) -> float:
-        """Return what a communicator of so many ranks takes; 0 for none."""
         each = self.connect_rank_s + self.all_to_all_rank_s * all_to_all
         return self.connect_s + each * ranks if ranks else 0.0
 

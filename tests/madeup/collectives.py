@@ -37,7 +37,6 @@ class Cost:
     second_per_byte: float
 
     def protocol(self, size: int) -> int:
-        """Return the number of the fastest protocol for a size."""
         times = [self._us(size, at) for at in range(len(PROTOCOLS))]
         return times.index(min(times))
 

@@ -83,8 +83,6 @@ def of_any_node(change: Callable[[Condition, Chance, int], Iterable[int] | None]
 
 
 def of_any_port(change: Callable[[Condition, Chance, Port], object]) -> Breaks:
-    """Register a fault of one port."""
-
     @wraps(change)
     def breaks(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
         port = any_port(condition, chance)

@@ -55,7 +55,6 @@ class MadeUpFleet:
         self.counters.pass_time(taken[0])
 
     def end_stage(self, name: str) -> None:
-        """Take down what passed since the last stage."""
         self.stages[name] = self._spent
         self._spent = [0.0 for _ in CLOCKS]
         self._ranks_at, self._stage_at = None, self.seconds

@@ -92,7 +92,6 @@ class JobLogs:
         self.lines[rank].append(f"{node}:{4000 + gpu}:{4100 + gpu} [{gpu}] NCCL INFO {text}")
 
     def open_process(self, rank: int) -> None:
-        """Write what a process says when it begins."""
         fleet, node = self.fleet, self.fleet.number_of[self.job.node_of(rank)]
         environment = fleet.environment(self.job, node)
         version = fleet.condition.versions.get(node, {}).get("nccl", _VERSION)

@@ -42,13 +42,11 @@ class MadeUpNccl:
         self._state = 1.0
 
     def effect(self, setting: NcclSetting, size: int) -> float:
-        """Return the true share by which a setting is better than the defaults at a size."""
         if not setting.environment:
             return 0.0
         return self.effects.get(setting.name, {}).get(size, -self.worse)
 
     def measure(self, setting: NcclSetting) -> Trial:
-        """Return what a job with a setting measures."""
         self._state = 1 + (self._state - 1) * 0.95 + self._chance.gauss(0, DRIFT * 0.3)
         slow = 1 - self._chance.uniform(0, SLOWER) * (self._chance.random() < SLOW)
         found = {

@@ -18,14 +18,11 @@ _MOST_SEEDS = 500
 
 @dataclass(frozen=True)
 class Beside:
-    """Witnesses: how many, and how many nodes a leaf has, the replaced one included."""
-
     count: int
     per_leaf: int
 
     @property
     def shape(self) -> FleetShape:
-        """Return the node and its witnesses as a fleet."""
         return FleetShape(1 + self.count, per_leaf=self.per_leaf)
 
 

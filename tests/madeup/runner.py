@@ -180,7 +180,6 @@ class MadeUpRunner:
     def open(
         self, jobs: Sequence[GateJob], limit_s: float | None = None
     ) -> Iterator[MadeUpSession]:
-        """Start the ranks of jobs, and provide them; with the context, all of them end."""
         del limit_s
         self.sessions += 1
         bare = [replace(job, tasks=()) for job in jobs]
@@ -196,7 +195,6 @@ class MadeUpRunner:
         session.end()
 
     def run(self, jobs: Sequence[GateJob], limit_s: float | None = None) -> list[JobRun]:
-        """Have jobs perform their own tasks, in order; return their runs."""
         with self.open(jobs, limit_s) as session:
             for place in range(max((len(job.tasks) for job in jobs), default=0)):
                 session.perform(

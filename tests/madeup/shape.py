@@ -66,7 +66,6 @@ class FleetShape:
 
     @property
     def line_gb_s(self) -> float:
-        """Return what a rail carries each way, GB/s."""
         return self.gbps / 8
 
     @property

@@ -111,7 +111,6 @@ class KeptTrials:
         self._known = {tuple(row["at"]): Trial(**row["trial"]) for row in rows}
 
     def get(self, kind: FaultKind | None, nodes: int, seed: int, noise: float) -> Trial:
-        """Return a trial, by itself the first time."""
         name = kind.name if kind else HEALTHY
         at = (name, nodes, seed, noise)
         if at not in self._known:

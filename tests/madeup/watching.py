@@ -22,8 +22,6 @@ _NO_FAULT = frozenset({"victim", "unknown"})
 
 @dataclass
 class Watching:
-    """A made-up fleet and what its watch keeps of it."""
-
     watch: MadeUpWatch
     accounts: dict[str, NodeAccount] = field(default_factory=dict)
     links: list[MadeUpLink] = field(default_factory=list)

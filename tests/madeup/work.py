@@ -112,7 +112,6 @@ class _Work:
                     self._say("moved", rank, group, due_bytes=due[group], bytes={"eno1": 1_000_000})
 
     def _costs(self) -> tuple[list[Cost], Flows | None, Floats]:
-        """Return what each group's collective takes in the condition that holds now."""
         state = self.fleet.state()
         if id(state) not in self._known:
             self._known[id(state)] = costs(state, self.teams, self._kind, self.done.algorithms)

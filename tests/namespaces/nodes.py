@@ -45,7 +45,6 @@ def lab_torch_disk() -> Path:
 
 
 def run(*words: str | Path) -> str:
-    """Return what a command printed; it must end well."""
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"{words}: {done.stderr}"
     return done.stdout
@@ -79,7 +78,6 @@ class Namespaces:
         return run("nsenter", "-t", str(self.pid), "-a", "--", *words)
 
     def kill(self) -> None:
-        """End it as a power failure does; it may have ended before."""
         self._process.kill()
         self._process.wait(10)
 
@@ -154,14 +152,12 @@ class NamespaceFleet:
         (self.site / "hosts.yml").write_text(yaml.safe_dump(groups))
 
     def slow_down(self, name: str, device: str, rate: str) -> None:
-        """Limit what a node sends on a rail, in tc's words for a rate."""
         self.nodes[name].enter(
             *("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "64kb"),
             *("latency", "400ms"),
         )
 
     def hook(self, name: str, source: str) -> None:
-        """Have the ranks of a node run this source when their Python starts."""
         torch = f"{TORCH_DIRECTORY}/bin/python3"
         python = hooked_python(self.directory / f"hook-{name}", torch, source)
         variables = self.site / "host_vars"

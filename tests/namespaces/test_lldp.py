@@ -92,8 +92,6 @@ class NamespaceBackend(BaseBackend):  # type: ignore[misc] # testinfra has no ty
 
 
 class Fabric:
-    """Two switches and a node with a rail on each."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.node = Namespaces("gpu1", INIT.format(name="gpu1"), KINDS)
@@ -119,7 +117,6 @@ class Fabric:
         self.node.enter("lldpd", "-r", "-I", "rail*")
 
     def stop_daemon(self, of: Namespaces) -> None:
-        """End a lldpd, which says goodbye."""
         ends = "while lldpctl > /dev/null 2>&1; do sleep 0.1; done"
         of.enter("sh", "-ec", f"kill $(cat /run/lldpd.pid); {ends}")
 
@@ -130,7 +127,6 @@ class Fabric:
             time.sleep(0.2)
 
     def swap(self) -> None:
-        """Exchange the cables of the node's rails."""
         for old, new in (("rail0", "spare"), ("rail1", "rail0"), ("spare", "rail1")):
             self.node.enter("ip", "link", "set", old, "down")
             self.node.enter("ip", "link", "set", old, "name", new)
@@ -149,7 +145,6 @@ class Fabric:
         return site
 
     def judged(self, **variables: object) -> dict[tuple[str, str], tuple[str, str]]:
-        """Return how each check ended, by check and target, with its message."""
         fleet = load_site(self.site(**variables), None)
         hosts = FakeHosts({"gpu1": Host(NamespaceBackend(self.node))})
         suite = {name: each for name, each in modules().items() if name in FILES}

@@ -40,7 +40,6 @@ class Port:
         self.priority_buffer, self.buffer_bytes = priority_buffer, buffer_bytes
 
     def switch(self, pfc: list[bool]) -> None:
-        """Change PFC, which is in one register with global pause."""
         if pfc != self.pfc:
             self.pfc, self.pause = pfc, ("off", "off")
 

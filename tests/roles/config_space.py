@@ -13,7 +13,6 @@ ACS_CONTROL = ACS + 6
 
 
 def captured(path: Path) -> bytes:
-    """Return what an output of `lspci -xxxx` shows."""
     space = bytearray(SIZE)
     for line in path.read_text().splitlines():
         row = re.fullmatch(r"([0-9a-f]{2,3}): ((?:[0-9a-f]{2} ?){16})", line)

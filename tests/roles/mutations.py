@@ -29,7 +29,6 @@ class Mutation:
 
 
 def files(node: FakeMachine) -> dict[str, bytes | str]:
-    """Return the content of each file, or where a link leads."""
     found: dict[str, bytes | str] = {}
     for path in Path(node.root).rglob("*"):
         name = "/" + str(path.relative_to(node.root))

@@ -33,7 +33,6 @@ def arguments(**changed: object) -> dict[str, Any]:
 
 
 def body(node: FakeMachine) -> list[str]:
-    """Return the file's lines without its header."""
     header, *lines = (node.read(CONF) or "").splitlines()
     assert "=" not in header
     return lines

@@ -22,7 +22,6 @@ class OpensmNode(FakeMachine):
         self.descriptions: dict[int, str] = {}
 
     def prepare(self) -> None:
-        """Make it a factory node, with opensm installed."""
         port = "/sys/class/infiniband/mlx5_0/ports/1"
         self.put(f"{port}/link_layer", "InfiniBand\n")
         self.put(f"{port}/gids/0", "fe80:0000:0000:0000:b8ce:f603:00a1:b2c4\n")

@@ -69,7 +69,6 @@ class Node(FakeMachine):
         return config_space.word(self, address, config_space.ACS_CONTROL)
 
     def boot(self, factory: bytes) -> None:
-        """Lose what a boot loses."""
         Path(self.path(f"/sys/bus/pci/devices/{NIC}/config")).write_bytes(factory)
         self.put(BALANCING, "1\n")
         self.put(GOVERNOR, "powersave\n")

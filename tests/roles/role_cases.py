@@ -63,8 +63,6 @@ class Case:
 
 
 class OfManager:
-    """A role that is one link manager's part of the role fabric."""
-
     @staticmethod
     def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         plan, links = Plan(machine), Links(machine, arguments["manager"])

@@ -125,7 +125,6 @@ class SimNode(Machine):
         environ.symlink_to(f"/proc/{process.pid}/environ")
 
     def kill(self, name: str) -> None:
-        """Kill the process of a unit, and do not start it again."""
         process = self._processes.pop(name, None)
         if process:
             process.send_signal(signal.SIGKILL)

@@ -45,7 +45,6 @@ class Debian(FakeMachine):
         return ""
 
     def boot(self) -> None:
-        """Start the kernel as the menu's first entry says."""
         self.put("/proc/cmdline", grub.entries(self.read(grub.CONFIG) or "")[0].line + "\n")
 
 

@@ -78,7 +78,6 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def play(directory: Path, survey: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
-    """Return how a plain playbook with the role ended, for a node that is this machine."""
     variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     hosts = {"all": {"hosts": {"here": {**variables, "__reboot_survey": survey}}}}
     (directory / "hosts.json").write_text(json.dumps(hosts))

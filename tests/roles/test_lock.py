@@ -134,7 +134,6 @@ def test_record_that_is_none_holds_nobody_up(machine: FakeMachine, record: str):
 
 
 def race(machine: FakeMachine, *requests: dict[str, Any]) -> list[str]:
-    """Return which of some runs took the node, when all try at once."""
     winners = []
     begin = threading.Barrier(len(requests))
 

@@ -17,8 +17,6 @@ THEIRS = Holder("b" * 32, "ana", "ctl2", 4711, "2026-01-01 00:00:00 UTC", "/runs
 
 
 class Clock:
-    """A clock that only waiting moves."""
-
     def __init__(self) -> None:
         self.now = 0.0
 
@@ -36,7 +34,6 @@ def clock() -> Clock:
 
 @pytest.fixture
 def ended() -> Holder:
-    """Provide a run of this machine whose process has ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         return of_process(process.pid, "/runs/2")
 

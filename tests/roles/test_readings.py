@@ -72,7 +72,6 @@ def planned(case: Case, machine: Machine) -> dict[str, Any]:
 
 
 def recorded(case: Case, node: FakeMachine) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a role plans, and the record of what it read, as JSON has it."""
     recorder = Recorder(node)
     return planned(case, recorder), json.loads(json.dumps(recorder.record))
 

@@ -38,8 +38,6 @@ PATIENCE_S = 120
 
 
 class Sim:
-    """A subnet of 16 nodes with two rails and no manager, and nodes on which the role runs."""
-
     def __init__(self, place: Path) -> None:
         self.place = place
         self._lab = ["lab", "--dir", str(place / "lab"), "subnet"]
@@ -109,7 +107,6 @@ def guid(node: SimNode) -> str:
 
 
 def wait_for(is_so: Callable[[], bool]) -> float:
-    """Return after how many seconds something was so."""
     started = time.monotonic()
     while not is_so():
         assert time.monotonic() - started < PATIENCE_S, "it did not come"

@@ -74,7 +74,6 @@ WHY = "0000:18:00.0: NUM_OF_VFS takes effect when the firmware restarts"
 
 @pytest.fixture
 def due(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Provide the reasons for a reboot that the role mtu has."""
     reasons = [WHY]
 
     def plan(machine: FakeMachine, arguments: dict[str, Any]) -> Plan:  # noqa: ARG001

@@ -18,8 +18,6 @@ from tests.roles.torch_wheels import Real, unpack, wheel
 
 @pytest.fixture
 def quick(real: Real, monkeypatch: pytest.MonkeyPatch) -> Real:
-    """Have wheels unpacked in place of pip, which costs seconds."""
-
     def install(
         _: Machine, place: str, python: str, wanted: list[Any], source: Any, pip: str
     ) -> None:

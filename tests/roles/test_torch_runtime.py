@@ -21,7 +21,6 @@ from tests.roles.torch_wheels import Real, unpack, wheel
 
 @pytest.fixture(scope="module")
 def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Provide an interpreter with a torch."""
     directory = tmp_path_factory.mktemp("python")
     venv.create(directory, with_pip=False)
     wheel(directory, "2.13.0+cpu")

@@ -39,8 +39,6 @@ def tree() -> Path:
 
 
 class Vendor:
-    """Runs the script; what it sends goes to `tools.ports`."""
-
     def __init__(self, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tools = tools
         self.script = tree() / "python" / "mlnx_qos"

@@ -8,8 +8,6 @@ from plugins.module_utils.machine import Machine
 
 
 class Real(Machine):
-    """The machine itself, counting the programs that it runs."""
-
     def __init__(self) -> None:
         super().__init__()
         self.ran: list[list[str]] = []

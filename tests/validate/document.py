@@ -27,7 +27,6 @@ from the tests."""
 
 
 def checks() -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Yield the suite's files: name, what it is about, and its tests with what each requires."""
     for path in sorted((ROOT / "validate").glob("test_*.py")):
         tree = ast.parse(path.read_text())
         tests = [
@@ -58,7 +57,6 @@ def _named(unknown: object) -> dict[str, str]:
 
 
 def markdown() -> str:
-    """Return docs/checks.md."""
     lines, faults, real = [_HEAD], found(), set(lab_faults.catalogue())
     quiet = silent()
     for file, subject, tests in checks():

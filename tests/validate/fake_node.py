@@ -56,7 +56,6 @@ class FakeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
         self.asked: set[str] = set()
 
     def run(self, command: str, *args: str, fresh: bool = False, **_: Any) -> CommandResult:
-        """Return what a shell makes of a command; the same command is run once."""
         text = self.get_command(command, *args)
         self.asked.add(text)
         if fresh or text not in self.known:
@@ -91,7 +90,6 @@ class FakeNode:
         return Host(FakeBackend(self.root, known))
 
     def like(self, root: Path) -> FakeNode:
-        """Return a copy of the node, of which what is not written is the same file on disk."""
         shutil.copytree(self.root, root, symlinks=True, copy_function=os.link)
         return FakeNode(root, is_copy=True)
 
@@ -101,12 +99,10 @@ class FakeNode:
         self._write(file, text if isinstance(text, bytes) else text.encode())
 
     def put_all(self, place: str, values: Mapping[str, str]) -> None:
-        """Have files of a line each, by their names below a place."""
         for name, value in values.items():
             self.put(f"{place}/{name}", value + "\n")
 
     def link(self, path: str, target: str) -> None:
-        """Have a link to another file of the node's, relative as in sysfs."""
         file = self._at(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         parent = Path("/") / file.parent.resolve().relative_to(self.root.resolve())
@@ -120,13 +116,11 @@ class FakeNode:
             file.unlink()
 
     def replace(self, path: str, old: str, new: str) -> None:
-        """Have another text in a file, which must have had the old one."""
         text = self._at(path).read_text()
         assert old in text, f"{path} has no {old!r}"
         self.put(path, text.replace(old, new))
 
     def replace_all(self, path: str, old: str, new: str) -> None:
-        """Have another text wherever a file has the old one."""
         file = self._at(path)
         self._write(file, file.read_text().replace(old, new).encode())
 
@@ -136,11 +130,9 @@ class FakeNode:
         return [f"/{path.relative_to(self.root)}" for path in files if mark in path.read_bytes()]
 
     def rename(self, path: str, new: str) -> None:
-        """Have a file, directory or link under another name in its directory."""
         self._at(path).rename(self._at(new))
 
     def rename_all(self, old: str, new: str) -> None:
-        """Have another name wherever a file, directory or link has the old one in its own."""
         for path in sorted(self.root.rglob(f"*{old}*"), key=lambda each: -len(each.parts)):
             if path.is_symlink():
                 target = path.readlink().as_posix()
@@ -150,7 +142,6 @@ class FakeNode:
                 path.rename(path.with_name(path.name.replace(old, new)))
 
     def answer(self, command: str, out: str, err: str = "", rc: int = 0) -> None:
-        """Have a program print something for its arguments."""
         program, _, arguments = command.partition(" ")
         file = f"/.answers/{program}/{arguments.replace(' ', '_').replace('/', '_')}"
         self.put(file, out)
@@ -160,7 +151,6 @@ class FakeNode:
         self.program(program)
 
     def program(self, name: str) -> None:
-        """Have a program, by name or by path."""
         path = name if name.startswith("/") else f"/.bin/{name}"
         if not self._at(path).exists():
             self.put(path, script(name))
@@ -174,7 +164,6 @@ class FakeNode:
         return value
 
     def executable(self, path: str) -> None:
-        """Have a file in the directory of programs be one."""
         if path.startswith("/.bin/"):
             self._at(path).chmod(stat.S_IRWXU)
 

@@ -23,7 +23,6 @@ SUITE = ROOT / "validate"
 
 
 def table(name: str) -> dict[str, Any]:
-    """Return a table of this directory."""
     text = Path(__file__).with_name(name).read_text()
     found: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
     return found
@@ -79,8 +78,6 @@ def described(node: Node, **values: object) -> Node:
 
 @dataclass(frozen=True)
 class Judge:
-    """The suite on a fleet whose node gpu1 was changed."""
-
     suite: Mapping[str, ModuleType]
     fleet: Fleet
     nodes: Mapping[str, FakeNode]

@@ -13,7 +13,6 @@ FACTORY = table("factory.yml")
 
 
 def factory(fake, node):
-    """Undo what the roles do."""
     steps = list(FACTORY["node"])
     for netdev, (rail, way, rdma, _) in RAILS.items():
         own = {"netdev": netdev, "rail": str(rail), "pci": way[-1], "rdma": rdma}

@@ -15,8 +15,6 @@ FUNCTION = f"/sys/bus/pci/devices/{WAY[-1]}"
 
 @pytest.fixture
 def said(judged):
-    """Return what tells how the link of each rail is judged, with other rails or variables."""
-
     def ask(rails=None, **site):
         return ends(
             judged(TEST, node=replace(judged.node, rails=rails or judged.node.rails), **site)

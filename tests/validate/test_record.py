@@ -61,7 +61,6 @@ def answers(known: Mapping[str, CommandResult]) -> dict[str, Answer | str]:
 
 
 def recorded(fleet: Fleet, known: Mapping[str, CommandResult]) -> NodeRecord:
-    """Return the record of a fleet's one node, as one who asks for help would send it."""
     node = fleet.nodes[0]
     made = new_document(node.name, "2026-11-23", variables_of(node), NO_READINGS, answers(known))
     clean = Scrub(Mask([])).data(made)

@@ -18,7 +18,6 @@ def fleet(tmp_path_factory):
 
 @pytest.fixture
 def run(fleet, tmp_path, monkeypatch):
-    """Return a copy of the run's directory, and make the fleet's directory the working one."""
     monkeypatch.chdir(fleet.directory)
     copied = tmp_path / "run"
     shutil.copytree(fleet.newest(), copied)

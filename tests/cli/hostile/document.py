@@ -39,7 +39,6 @@ def stranger_table(held: Mapping[str, tuple[int, int]]) -> str:
 
 
 def main() -> int:
-    """Print the tables, and what did harm; return the exit status."""
     import click
 
     click.echo(f"{SEED_VARIABLE}={seed()}", err=True)

@@ -38,7 +38,6 @@ class Lie:
 
     @property
     def title(self) -> str:
-        """Return what a reader of a failure needs."""
         return ": ".join(filter(None, [self.stage, self.of, self.kind, self.name]))
 
     @property
@@ -87,7 +86,6 @@ def of_ansible(places: tuple[wrong.Place, ...], says: tuple[wrong.Place, ...]) -
 
 
 def of_frames(after: int = 0, stage: str = "") -> list[Lie]:
-    """Return wrong frames of an agent, behind some good ones."""
     return [
         *_lies("beginning", framing.BEGINNINGS, stage=stage),
         *_lies("head", framing.HEADS, stage=stage, after=after),

@@ -67,7 +67,6 @@ OTHERS = [each for each in published.measurements() if each.row.get("collective"
 
 
 def others(item):
-    """Return findings and notes on another collective of a published fleet."""
     fabric = item.fabric
     site = site_of(item)
     name = {"alltoall": "all_to_all"}.get(fabric.collective, fabric.collective)

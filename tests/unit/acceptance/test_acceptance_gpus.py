@@ -247,7 +247,6 @@ def test_preflight_of_a_stranger_makes_its_node_unknown(here, tmp_path):
 
 
 def leaves(value, *place):
-    """Yield the place of each value that is no container."""
     children = value.items() if isinstance(value, dict) else enumerate(value)
     for key, each in children:
         if isinstance(each, dict | list):

@@ -42,7 +42,6 @@ def site(tmp_path):
 
 
 def ran(busbw_gb_s, size=TOP):
-    """Return a run whose largest message reaches so much."""
     run = healthy(job(2, planes=(JobPlane("all rails"),), backend="nccl", sizes=(8, size)))
     # busbw = bytes / time · 2 (2 - 1) / 2
     us = size / busbw_gb_s / 1e3
@@ -95,7 +94,6 @@ CHANNELS = INIT + _REST
 
 
 def logs(**texts):
-    """Return logs of nodes as they come from them: n1 and n2 are ranks 0 and 1."""
     run = ran(92)
     run.nodes = {name: NodeRun() for name in texts}
     for rank, (name, text) in enumerate(texts.items()):
@@ -174,8 +172,6 @@ def test_each_version_s_words_are_understood(said, kind):
 
 @pytest.fixture
 def judged(tmp_path):
-    """Return what is found on nodes whose ranks' logs have some lines."""
-
     def judge(*said, plugin="example", hostname="{}.example"):
         files = dict(GOOD)
         extra = f"nccl_tuner_plugin: {json.dumps(plugin)}\n"

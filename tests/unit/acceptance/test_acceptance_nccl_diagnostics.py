@@ -20,7 +20,6 @@ NODES = 4
 
 
 def run_with(**printed):
-    """Return a site, and a run whose nodes printed these lines beside their events."""
     ran = failed_run(NODES)
     for name, text in printed.items():
         node = ran.nodes[name] = NodeRun(own=range(GPUS), world=NODES * GPUS)

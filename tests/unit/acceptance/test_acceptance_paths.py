@@ -273,7 +273,6 @@ def test_all_pairs_are_tested_where_asked():
 
 
 def accepted(kind):
-    """Return an acceptance up to the stage of pairs whose nodes have perftest."""
     shape = FleetShape(8, gpus=2, rails=2, per_leaf=2)
 
     def paths(_connection, site, _options):

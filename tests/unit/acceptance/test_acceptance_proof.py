@@ -23,7 +23,6 @@ NEEDED = ("row", "checked", "finished", "done")
 
 
 def judge(ran):
-    """Return the exit code of a run in which nothing else was found."""
     return GateResult(ran.job.nodes, "gloo", ran=ran).exit_code()
 
 
@@ -128,7 +127,6 @@ EACH_KIND = list({event["event"]: event for event in [*OWN, *MORE]}.values())
 
 
 def judge_edge(ran):
-    """Judge a run as the gate does."""
     result = GateResult(ran.job.nodes, "gloo", ran=ran)
     result.findings += blame.findings(ran)
     for look in (wrong_sums.findings, paths.lossy_paths, paths.stray_traffic, paths.slow_rails):

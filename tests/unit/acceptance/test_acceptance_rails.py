@@ -36,7 +36,6 @@ SCHEMA = json.loads((Path(__file__).parents[3] / "docs/results.schema.json").rea
 
 
 def hidden(ran):
-    """Return whether NVLink between nodes is allowed to the ranks of a run."""
     return not any(own.items() >= OFF.items() for own in ran.job.environment.values())
 
 

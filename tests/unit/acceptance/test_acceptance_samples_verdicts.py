@@ -13,7 +13,6 @@ RAILS = 4
 
 
 def steps(*parts):
-    """Return rates: each part is GB/s for some seconds."""
     return [rate for rate, seconds in parts for _ in range(round(10 * seconds))]
 
 

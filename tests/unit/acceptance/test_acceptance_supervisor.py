@@ -206,7 +206,6 @@ EVENTS = cases(__file__, "events")
 
 
 def runs(nodes, tmp_path, *endings, **more):
-    """Return how a job ended whose interpreters are scripts, one for each node."""
     pythons = {}
     for number, ending in enumerate(endings):
         path = tmp_path / f"python{number}"

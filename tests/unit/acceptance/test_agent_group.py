@@ -27,8 +27,6 @@ TASK = {"number": 3, "plane": "all rails", "groups": {"0": list(range(RANKS))}}
 
 
 class Store:
-    """The rendezvous' store; it counts what it is asked."""
-
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.sums: Counter[str] = Counter()

@@ -29,7 +29,6 @@ KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
 def run(tmp_path, of_all, of_the_first="pass"):
-    """Return how ranks ended that run a script, and the seconds that they took."""
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"ranks": PLAN}))
     script = SCRIPT.format(here=str(tmp_path), of_the_first=of_the_first, of_all=of_all)

@@ -279,7 +279,6 @@ def test_what_a_node_says_of_itself_is_checked(place, value):
 
 @pytest.fixture
 def here(monkeypatch, tmp_path):
-    """Return two nodes that are this machine, with a stand-in for perftest."""
     perftest_standin.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     with local_probe("n0", "n1") as probe:

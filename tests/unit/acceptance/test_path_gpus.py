@@ -26,8 +26,6 @@ KINDS = {kind.name: kind for kind in kinds(held_out=True)}
 
 
 class Changed:
-    """A made-up fleet in which tests from GPU memory end otherwise."""
-
     def __init__(self, share: float = 1.0, error: str = "") -> None:
         self.paths, self.share, self.error = MadeUpPaths(MadeUpFleet(SHAPE)), share, error
 
@@ -101,8 +99,6 @@ def test_the_way_to_gpu_memory_is_what_perftest_can_do():
 
 
 class Recorded:
-    """Tests of a measurer, and which rails they joined."""
-
     def __init__(self, measurer, broken: bool = False) -> None:
         self.measurer, self.broken = measurer, broken
         self.ways: set[tuple[int, int]] = set()
@@ -172,7 +168,6 @@ def read(counts, seconds=0.0):
 
 
 def judged(changes=None, kinds=("tx_prio{}_bytes", "rx_prio{}_bytes")):
-    """Return what is found if all traffic has priority 3, but for changes by node and rail."""
     before, after = {}, {}
     for name in NAMES:
         names = [kind.format(number) for kind in kinds for number in (0, 3)]

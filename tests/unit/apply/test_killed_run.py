@@ -33,7 +33,6 @@ run_ansible(
 
 @contextmanager
 def run(directory: Path, variables: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Provide a run in its own session, and the mark of all that it starts."""
     hosts = directory / "hosts.yml"
     hosts.write_text(f"all:\n  hosts:\n    n1: {{{variables}}}\n")
     mark = f"TMPDIR={directory}"

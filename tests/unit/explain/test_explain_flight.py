@@ -31,7 +31,6 @@ def call(group, number, *, state="completed", name="all_reduce", values=4, creat
 
 
 def explain(*calls, logs=(), groups=GROUPS):
-    """Explain dumps, of each rank one: its calls."""
     texts = []
     for rank, own in enumerate(calls):
         mine = {name: {"name": name, "ranks": ranks} for name, ranks in groups.items()}

@@ -58,7 +58,6 @@ def free_port() -> int:
 
 @pytest.fixture
 def meeting(monkeypatch, tmp_path):
-    """Provide the client's and the server's command of tools that meet over TCP."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("ibv_rc_pingpong", "ib_write_bw"):
@@ -116,7 +115,6 @@ def test_reason_of_a_pingpong_is_its_error_and_not_its_address():
 
 @pytest.fixture
 def program(monkeypatch, tmp_path):
-    """Provide what writes a program as a shell script, in a PATH with little else."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("sh", "timeout", "sleep", "touch", "ls"):
@@ -132,8 +130,6 @@ def program(monkeypatch, tmp_path):
 
 @pytest.fixture
 def ping(program):
-    """Provide what makes a ping of a shell script, and tells what was read of it."""
-
     def found(script):
         if script:
             program("ping", script)

@@ -92,7 +92,6 @@ def objected(found: list[Finding]) -> tuple[Any, ExitCode]:
 
 
 def run_all(directory: Path) -> dict[str, Any]:
-    """Return what each verb makes of fleets with faults, apart from words."""
     found: dict[str, Any] = {}
     for day, name in enumerate(KINDS):
         result = accept(usual_shape(16), FAULTS[name], 3).result

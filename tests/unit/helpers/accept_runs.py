@@ -110,7 +110,6 @@ def say(ran: JobRun, rank: int, kind: str, **fields) -> None:
 
 
 def change(ran: JobRun, kind: str, where, **fields) -> None:
-    """Change events of a kind for which `where` holds; there must be some."""
     hit = [
         number for number, event in enumerate(ran.events) if event["event"] == kind and where(event)
     ]

@@ -124,7 +124,6 @@ class Bastion(contextlib.ExitStack):
         return port
 
     def end(self, name: str) -> None:
-        """End a part, such as the `relay` between this machine and the jump host."""
         self._parts[name].kill()
 
     def _start(self, argv: Sequence[str], name: str) -> None:
@@ -136,7 +135,6 @@ class Bastion(contextlib.ExitStack):
 
     @property
     def drops(self) -> int:
-        """Return how many of our logins the jump host has dropped, by its log."""
         own = r"drop connection #\d+ from \[127\.0\.0\.1\]"
         return len(re.findall(own, (self.at / "bastion.log").read_text()))
 

@@ -59,7 +59,6 @@ class PageSites:
         return ""
 
     def _init(self, arguments: list[str], given: dict[str, Any]) -> None:
-        """Make the site, or, of one that asks its user for the nodes, remember the name."""
         site = str(given["directory"])
         self._sites[site] = self._directory / "made" / site
         place = ["init", str(self._sites[site])]
@@ -134,8 +133,6 @@ class WrongCommandError(Exception):
 
 @dataclass(frozen=True)
 class Parsed:
-    """A command line of rdmaprov: its verb, such as `lab fault`, and what each parameter gets."""
-
     verb: str
     given: dict[str, Any]
 
@@ -213,7 +210,6 @@ def _is_given(value: object) -> bool:
 def _check_parameters(
     command: click.Command, context: click.Context, given: dict[str, Any]
 ) -> None:
-    """Raise an error for a value that is no choice and an argument that is missing."""
     for parameter in command.params:
         value = given.get(parameter.name or "")
         if isinstance(parameter.type, click.Choice) and isinstance(value, str):

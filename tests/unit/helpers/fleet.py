@@ -71,7 +71,6 @@ class Fleet:
         self._neighbors = NEIGHBORS.read_text()
 
     def address(self, index: int) -> str:
-        """Return the address of a node, counted from 0."""
         hall, number = divmod(index, self.each)
         first, last = divmod(number, LAST)
         return f"198.18.{self._numbers(hall)[first]}.{last + 1}"
@@ -164,7 +163,6 @@ class Fleet:
         return {"nodes": {"hosts": hosts, "vars": variables}}
 
     def _open(self, hall: int) -> None:
-        """Open a hall: its network namespace, and its relay's sshd."""
         name = f"rdmaprovhall{hall}"
         _run("ip", "netns", "add", name)
         _batch([
@@ -197,11 +195,9 @@ class Fleet:
 
     @property
     def relay_logs(self) -> list[Path]:
-        """Return what the relays' sshds write, a file for each."""
         return [self.directory / f"rdmaprovhall{hall}.log" for hall in range(self.halls)]
 
     def end_relay(self, hall: int) -> None:
-        """Kill a relay with all that it has started; the way to its nodes stays."""
         found = subprocess.run(
             ["ip", "netns", "pids", f"rdmaprovhall{hall}"], capture_output=True, check=True
         )
@@ -246,7 +242,6 @@ class Fleet:
             self._await(self.address(index), self.directory / f"n{index:03}" / "log")
 
     def _await(self, address: str, log: Path) -> None:
-        """Wait for an sshd."""
         end = time.monotonic() + START_TIMEOUT_S
         while not _answers(address):
             if time.monotonic() > end:

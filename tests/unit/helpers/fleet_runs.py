@@ -50,7 +50,6 @@ def acceptance(number: int, *, drift: bool = True, seed: int = 7) -> dict[str, A
 
 
 def keep(directory: Path, data: dict[str, Any], suffix: str = "") -> Path:
-    """Write a run into `runs/` of a directory; return the run's directory."""
     time = datetime.fromisoformat(data["started"])
     place = directory / "runs" / f"{time:%Y%m%d-%H%M%S}-{data['verb']}{suffix}"
     place.mkdir(parents=True)
@@ -59,7 +58,6 @@ def keep(directory: Path, data: dict[str, Any], suffix: str = "") -> Path:
 
 
 def thirty(directory: Path) -> list[Path]:
-    """Write thirty runs; return their directories."""
     return [keep(directory, acceptance(number)) for number in range(1, 31)]
 
 

@@ -86,7 +86,6 @@ class Museum:
         return {key: value for key, value in self.expert.items() if key != "notes"}
 
     def printed(self, program: str) -> list[Command]:
-        """Return what a program printed, for each of its command lines."""
         return [each for each in self.commands if each.argv[0].rpartition("/")[2] == program]
 
 

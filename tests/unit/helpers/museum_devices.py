@@ -107,7 +107,6 @@ def _shown(node: MuseumNode, wanted: Mapping[str, Any], attribute: str) -> bool:
 
 
 def numa_nodes(node: MuseumNode, wanted: Mapping[str, int]) -> Said:
-    """Return NUMA nodes by device, or by PCI address."""
     functions = pci.Functions.read(node.host)
     of = {name: node.hardware.pci_of.get(name) or full(name) for name in wanted}
     if not any(node.has(f"{role_pci.DEVICES}/{each}/numa_node") for each in of.values()):
@@ -157,7 +156,6 @@ def gpus(node: MuseumNode, wanted: Mapping[str, Any]) -> Said:
 
 
 def vfs(node: MuseumNode, wanted: list[str]) -> Said:
-    """Return the virtual functions among the RDMA or network devices."""
     here = collected(node)["rails"]
     rdma = {each["device"]: each["is_virtual"] for each in here}
     places = [node.hardware.pci_of.get(name, name) for name in wanted]

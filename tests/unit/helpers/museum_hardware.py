@@ -52,7 +52,6 @@ class Hardware:
 
 
 def full(address: str) -> str:
-    """Return a PCI address with its domain, as sysfs has it."""
     parts = address.lower().split(":")
     domain = parts[0][-4:] if len(parts) == 3 else "0000"
     return ":".join([domain, *parts[-2:]])
@@ -96,13 +95,11 @@ def _lspci_detail(function: dict[str, str], line: str) -> None:
 
 
 def nvidia_smi(hardware: Hardware, text: str) -> None:
-    """Take the GPUs of which nvidia-smi shows the bus."""
     for address in re.findall(r"\b([0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.0)\b", text):
         hardware.functions[full(address)].update({"vendor": "0x10de", "class": "0x030200"})
 
 
 def rocm_smi(hardware: Hardware, text: str) -> None:
-    """Take the GPUs of which rocm-smi or amd-smi shows the bus."""
     for address in re.findall(r"\b([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.0)\b", text):
         hardware.functions[full(address)].update({"vendor": "0x1002", "class": "0x120000"})
 

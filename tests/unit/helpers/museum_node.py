@@ -225,7 +225,6 @@ class MuseumNode:
         self._tree()
 
     def has(self, path: str) -> bool:
-        """Return whether the capture shows a file."""
         return (self.root / path.lstrip("/")).exists()
 
     def _take(self, command: Command) -> None:

@@ -48,12 +48,10 @@ def entries() -> list[Entry]:
 
 
 def mutants() -> list[Entry]:
-    """Return the entries that have a line to break."""
     return [each for each in entries() if each.line]
 
 
 def break_line(text: str, entry: Entry) -> str:
-    """Return a file's text with the entry's line broken; it is there once."""
     lines = text.splitlines(keepends=True)
     (at,) = (at for at, line in enumerate(lines) if line.strip() == entry.line)
     lines[at] = lines[at].replace(entry.line, entry.broken)
@@ -76,7 +74,6 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    """Return docs/tests.md with the table current."""
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}"
 

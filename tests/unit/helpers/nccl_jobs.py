@@ -127,7 +127,6 @@ class Job:
 
 
 def of(text):
-    """Return the matrix of a log's text, by way of standard input."""
     data = text if isinstance(text, bytes) else text.encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))

@@ -94,7 +94,6 @@ table()
 
 
 def install(place: Path) -> Path:
-    """Write both programs into a folder; return the file to which they write their words."""
     place.mkdir(exist_ok=True)
     log = place / "log"
     log.touch()

@@ -97,13 +97,11 @@ class Slurm:
         return self.ask("squeue", "-h", "-t", "R,PD,CF", "-o", "%A")
 
     def make_idle(self) -> bool:
-        """End all jobs and undrain all nodes; return whether the nodes become idle."""
         self.ask("scancel", "--full", "--state=RUNNING")
         self.ask("scontrol", "update", f"nodename={','.join(self.names)}", "state=resume")
         return until(lambda: self.ask("sinfo", "-h", "-o", "%T") == "idle")
 
     def stop(self) -> None:
-        """End all daemons, the newest first."""
         self.make_idle()
         for process in reversed(self._processes):
             process.terminate()

@@ -19,8 +19,6 @@ _ENTRY = re.compile(r"(0x[0-9a-f]{4}) (\d{3}) : (.*)")
 
 
 class Texts:
-    """A copy of the healthy texts, to be changed before it is judged."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "texts"
         shutil.copytree(HEALTHY, self.directory)

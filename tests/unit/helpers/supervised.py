@@ -18,7 +18,6 @@ from rdmaprov.marked import marked_processes
 
 
 def marked(mark):
-    """Return the processes of a run, as the kernel lists them."""
     return marked_processes(f"RDMAPROV_ACCEPTANCE={mark}")
 
 

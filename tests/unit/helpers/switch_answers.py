@@ -22,14 +22,11 @@ EOS_MAP = "qos map dscp 26 to traffic-class 3\nqos map dscp 48 to traffic-class 
 
 
 class SavedAnswers:
-    """A copy of a fixture's directory, to alter."""
-
     def __init__(self, directory: Path, name: str) -> None:
         self.path = directory / name
         shutil.copytree(FIXTURES / name, self.path)
 
     def alter(self, *pairs: tuple[str, str]) -> SavedAnswers:
-        """Replace texts, each of which one file must have."""
         for before, after in pairs:
             (file,) = [each for each in self.path.iterdir() if before in each.read_text()]
             file.write_text(file.read_text().replace(before, after))

@@ -31,7 +31,6 @@ WAIT_S = 20
 
 
 def install(directory: Path, version: int) -> Path:
-    """Write both programs; return the folder for PATH."""
     programs = directory / "bin"
     programs.mkdir(parents=True)
     (directory / "units").mkdir()
@@ -74,7 +73,6 @@ class Manager:
         self.conclude(why)
 
     def reason(self) -> str:
-        """Return why the unit ends; nothing if it does not."""
         self.reap()
         bound = self.properties.get("BindsTo")
         if self.place.with_suffix(".stop").exists():

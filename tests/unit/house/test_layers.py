@@ -34,7 +34,6 @@ def layer_of(path: Path) -> str:
 
 
 def imported(text: str) -> Iterator[str]:
-    """Yield the parts of rdmaprov that a module imports, wherever in it."""
     for name in _names(text):
         first, _, rest = name.partition(".")
         part = rest.partition(".")[0]
@@ -55,7 +54,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def upward(layer: str, text: str) -> list[str]:
-    """Return what a module of a layer imports from above it."""
     allowed = ORDER[: ORDER.index(layer) + 1]
     return [part for part in imported(text) if part not in allowed]
 

@@ -55,7 +55,6 @@ LEFT_OUT = {"docs/glossary.md"}
 
 
 def texts() -> list[str]:
-    """Return the files to look at."""
     found = {
         str(path.relative_to(ROOT))
         for glob in REWRITTEN
@@ -133,7 +132,6 @@ def test_argument_without_a_noun_is_found(entry):
 
 
 def definitions(name: str) -> list[Path]:
-    """Return the modules that define a class of this name."""
     return [
         path
         for folder in ("src", "plugins", "validate")

@@ -140,8 +140,6 @@ NOW = 1000.0
 
 
 class Machine:
-    """A machine whose boot probe takes a time."""
-
     def __init__(self, monkeypatch):
         self.now = NOW
         self.probe_s = QUIET_PROBE_S

@@ -210,8 +210,6 @@ def test_replay_still_imports():
 
 
 class Says:
-    """What a probe would do that has one answer to everything."""
-
     def __init__(self, said: Answer | NodeError) -> None:
         self.said = said
 

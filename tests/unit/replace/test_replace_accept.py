@@ -222,8 +222,6 @@ NODE = {
 
 
 class Lines(Screen):
-    """Keeps what it is given."""
-
     def __init__(self):
         super().__init__(Console(quiet=True), Mask([]))
         self.lines: list[str] = []

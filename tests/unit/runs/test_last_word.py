@@ -41,8 +41,6 @@ WORDS = {
 
 
 class Fleet:
-    """One node, its runs, and the clocks of its controllers."""
-
     def __init__(self, directory):
         self.runs, self.site = directory / "runs", directory / "dc1"
         self.hour, self.boot, self.booted = 0, 0, 0

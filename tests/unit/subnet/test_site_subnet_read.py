@@ -16,8 +16,6 @@ from rdmaprov.subnet.problem import word
 
 
 class MadeUpHost:
-    """A host with the texts of a healthy fabric; some of its tools fail."""
-
     def __init__(self, name, **outputs):
         self.name = name
         self.outputs = outputs
@@ -182,7 +180,6 @@ NO_MODULE = "ibwarn: [1] get_abi_version: can't read ABI version: is ib_umad mod
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """Provide a function that puts a program into the PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     def write(name, text):

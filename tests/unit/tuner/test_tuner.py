@@ -164,8 +164,6 @@ MIB = 1 << 20
 
 
 class Faster:
-    """A runner on whose fleet a variable makes messages of a size and more faster."""
-
     def __init__(self, runner, variable, least, factor):
         self.runner, self.variable, self.least, self.factor = runner, variable, least, factor
 

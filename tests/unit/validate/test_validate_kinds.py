@@ -120,7 +120,6 @@ def test_unreachable_node_is_one_entry_in_the_results_with_the_names_of_all_its_
 
 @pytest.fixture
 def document(tmp_path, monkeypatch):
-    """Return a function that writes reports, and returns what a reader of XML finds."""
     monkeypatch.chdir(tmp_path)
 
     def write(*reports):

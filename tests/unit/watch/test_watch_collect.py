@@ -36,8 +36,6 @@ SHAPE = FleetShape(2, gpus=4, rails=4, per_leaf=2)
 
 
 class Fleet:
-    """Made-up nodes, for which a second passes each time that one is asked again."""
-
     def __init__(self) -> None:
         self.watch = MadeUpWatch(site_nodes(SHAPE))
         self.accounts = {node.name: NodeAccount(node) for node in self.watch.nodes}
@@ -241,7 +239,6 @@ def test_bytes_grow_as_the_kernel_counts_them():
 
 @pytest.fixture
 def tree(tmp_path):
-    """Provide a sysfs with an RDMA device, as mlx5 has it."""
     device = tmp_path / "sys/class/net/ens1"
     port = tmp_path / "sys/class/infiniband/mlx5_0/ports/1"
     for group in ("counters", "hw_counters", "gid_attrs/ndevs"):
