@@ -69,15 +69,6 @@ def test_a_fault_counts_more_than_what_is_unknown(texts, explain):
     assert explain(texts.directory)[0] == ExitCode.FAILED
 
 
-@pytest.mark.parametrize("name", ["absent", "file", "empty"])
-def test_directory_without_texts_ends_with_2(tmp_path, explain, name):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "empty").mkdir()
-    code, said, error = explain(tmp_path / name)
-    assert (code, said) == (ExitCode.USAGE, "")
-    assert len(error.splitlines()) == 2
-
-
 def test_names_from_a_fabric_reach_no_terminal_raw(texts, explain):
     texts.edit(DISCOVERY, "leaf-p1-r0", "leaf\x1b[31m\u202e")
     texts.edit(DISCOVERY, r"4x HDR( - .*'node003 mlx5_0' - )", r"1x HDR\1")
@@ -136,16 +127,14 @@ def test_manager_that_is_known_and_silent_is_not_verified(texts, explain):
     ("lid", "where"), [(7811, ""), (1, "; LID 1 is that of node001 mlx5_0"), (0, "")]
 )
 def test_manager_on_no_port_of_the_fabric_is_not_verified(texts, explain, lid, where):
-    text = SM.format(lid, 0x2A1, 15, 3, "MASTER") + STANDBY
-    code, line, unknown = managers(texts, explain, text)
+    code, line, unknown = managers(texts, explain, SM.format(lid, 0x2A1, 15, 3, "MASTER") + STANDBY)
     assert (code, len(unknown)) == (ExitCode.UNKNOWN, 2)
     assert f"(GUID 0x00000000000002a1, MASTER) is on no port of this fabric{where}:" in unknown[0]
     assert "master 0x00000000000002a1 (LID" in line
 
 
 def test_manager_on_a_switch_may_have_a_guid_of_its_own(texts, explain):
-    text = SM.format(2, 0x2A1, 15, 3, "MASTER")
-    assert managers(texts, explain, text)[0] == ExitCode.OK
+    assert managers(texts, explain, SM.format(2, 0x2A1, 15, 3, "MASTER"))[0] == ExitCode.OK
 
 
 def test_cut_discovery_says_nothing_of_where_managers_are(texts, explain):

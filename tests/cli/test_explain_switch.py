@@ -105,14 +105,6 @@ def test_unknown_facts_name_the_command_that_tells_them(explain):
     )
 
 
-@pytest.mark.parametrize(
-    "words", [(), ("/no/such",), ("/dev/null",), ("{}",), ("{}", "--limit", "n1")]
-)
-def test_wrong_use_ends_with_2(explain, tmp_path, words):
-    code, said, error = explain(*(word.format(tmp_path) for word in words))
-    assert (code, said, len(error.splitlines())) == (ExitCode.USAGE, "", 2)
-
-
 def test_invalid_site_ends_with_3(explain, site):
     (site / "group_vars/all.yml").write_text("fabric_kind: carrier_pigeon\n")
     assert explain(FIXTURES / "sonic-z9664f", "--site", site)[0] == ExitCode.INVALID_SITE

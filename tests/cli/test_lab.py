@@ -28,36 +28,6 @@ def lab(tmp_path, capfd):
 
 
 @pytest.mark.parametrize(
-    ("words", "message", "hint"),
-    [
-        (["up", "--nodes", "0"], "--nodes must be from 2 to 8, not 0", "Pass --nodes with"),
-        (["up", "--nodes", "1"], "--nodes must be from 2 to 8, not 1", "Pass --nodes with"),
-        (["up", "--nodes", "99"], "--nodes must be from 2 to 8, not 99", "Pass --nodes with"),
-        (["up", "--rails", "0"], "--rails must be from 1 to 8, not 0", "Pass --rails with"),
-        (
-            ["up", "--memory", "64"],
-            "must be from 1024 to 65536 (MiB), not 64",
-            "Pass --memory with",
-        ),
-        (["up", "--nodes", "two"], "'two' is not a valid integer", "rdmaprov lab up --help"),
-        (["up", "--suite", "sid"], "'sid' is not one of", "rdmaprov lab up --help"),
-        (["fault", "node1"], "name a node and a fault", "rdmaprov lab fault --help"),
-        (["upp"], "No such command 'upp'", "rdmaprov lab --help"),
-    ],
-)
-def test_wrong_call_is_refused(lab, words, message, hint):
-    code, out, err = lab(*words)
-    lines = err.splitlines()
-    assert code == ExitCode.USAGE
-    assert out == ""
-    assert lines[0].startswith("error: ")
-    assert message in lines[0]
-    assert lines[1].startswith("hint:  ")
-    assert hint in lines[1]
-    assert len(lines) == 2
-
-
-@pytest.mark.parametrize(
     ("words", "sent"),
     [
         (["ls | wc -l"], ["ls | wc -l"]),

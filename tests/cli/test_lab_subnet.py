@@ -152,33 +152,6 @@ def test_texts_of_two_subnets_are_not_mixed(lab, tmp_path):
     assert "is there already" in error
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["up", "--nodes", "0"], "--nodes must be from 1 to 1024, not 0"),
-        (["up", "--rails", "9"], "--rails must be from 1 to 8, not 9"),
-        (["up", "--nodes", "1024", "--cables", "8"], "ports of a spine must be from"),
-        (["up", "--nodes", "1024", "--spines", "4", "--cores", "2"], "ports of a core must be"),
-        (["up", "--fault", "gremlins"], "there is no fault gremlins"),
-        (["up", "--rails", "1", "--fault", "errors"], "this fabric is too small for faults"),
-        (["up", "--cores", "65"], "--cores must be from 0 to 64, not 65"),
-        (["up", "--planes", "5"], "--planes must be from 1 to 4, not 5"),
-        (["up", "--cores", "2", "--fault", "errors"], "faults need two levels and one plane"),
-        (["up", "--engine", "magic"], "'magic' is not one of"),
-        (["run", "--", "sminfo"], "there is no subnet"),
-        (["save", "texts"], "there is no subnet"),
-        (["site", "texts"], "there is no subnet"),
-    ],
-)
-def test_wrong_call_is_refused_and_changes_nothing(lab, tmp_path, monkeypatch, words, says):
-    monkeypatch.chdir(tmp_path)
-    code, said, error = lab(*words)
-    assert (code, said) == (ExitCode.USAGE, "")
-    assert says in error.splitlines()[0]
-    assert len(error.splitlines()) == 2
-    assert not (tmp_path / "texts").exists()
-
-
 def test_many_spines_without_cores_are_no_ports_of_a_core():
     Topology(nodes=512, rails=8, nodes_per_leaf=32, spines=32, cables=1).check()
 

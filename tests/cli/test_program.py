@@ -108,12 +108,6 @@ def test_help_on_a_verb_is_its_own_help(words):
     assert rdmaprov_("help", *words).stdout == rdmaprov_(*words, "--help").stdout
 
 
-def test_help_on_what_is_no_verb():
-    done = rdmaprov_("help", "aply")
-    assert done.returncode == ExitCode.USAGE
-    assert "Did you mean 'apply'" in done.stderr
-
-
 def test_no_verb_shows_the_help_and_is_a_usage_error():
     done = rdmaprov_()
     assert done.returncode == ExitCode.USAGE
@@ -154,27 +148,3 @@ def test_error_is_shown_as_lines_with_its_exit_code(monkeypatch, capsys, error, 
     assert cli.run([]) == code
     # An interrupt first ends the line that the terminal shows ^C on.
     assert capsys.readouterr().err.lstrip().splitlines()[: len(lines)] == lines
-
-
-LIMITED = ("accept", "apply", "check", "discover", "plan", "record", "validate")
-
-
-@pytest.mark.parametrize(
-    ("verb", "option", "given", "says"),
-    [
-        *(
-            (verb, "--limit", text, "'-l' / '--limit'")
-            for verb in LIMITED
-            for text in ("", " ", ",")
-        ),
-        ("validate", "--hosts", "", "'--hosts'"),
-        *((verb, "--roles", "", "'--roles'") for verb in ("apply", "plan")),
-    ],
-)
-def test_empty_selection_is_refused_and_is_not_all(tmp_path, verb, option, given, says):
-    """As an unset variable of a shell leaves it."""
-    said = rdmaprov_(verb, str(tmp_path), option, given)
-    assert said.returncode == ExitCode.USAGE
-    assert said.stderr.startswith(
-        f"error: Invalid value for {says}: is empty; leave the option out to select all\n"
-    )

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import yaml
-from tests.cli.slurm_place import HOSTS, NAMES, SLURM, Place, begin_job, fresh_place, reasons
+from tests.cli.slurm_place import NAMES, SLURM, Place, begin_job, fresh_place, reasons
 from tests.program import ARGV, start
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
@@ -115,28 +115,6 @@ def test_scheduler_that_is_away_stops_before_apply(cluster, place):
     assert "n1: stopped at drain: scontrol: " in said
     assert "Unable to contact slurm controller" in said
     assert not list(place.directory.glob("runs/*-apply"))
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["n9"], "n9 is no node of site"),
-        (["n1", "--host-key", "MD5:aa"], "--host-key MD5:aa is no SHA256 fingerprint"),
-        (["n1", "--host-key", "@absent"], "--host-key @absent: "),
-        (["n1", "--host-key", "@site/hosts.yml"], "--host-key site/hosts.yml:1: ---: not a node"),
-        (["n1", "n2", "--host-key", f"SHA256:{'a' * 43}"], "it does not say of which"),
-        (["n1", "--reservation", "tests"], "--reservation needs Slurm, which is not the site's"),
-        (["n1", "--sizes", "8:1Q"], "--sizes 8:1Q: '1Q' is not a size"),
-        (["n1", "--witnesses", "0"], "--witnesses must be at least 1, not 0"),
-        (["n1", "--witnesses", "n1"], "--witnesses: n1 is no other node of site"),
-        ([], "Missing argument 'NODE...'"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_changes_nothing(tmp_path, words, says):
-    write(tmp_path / "site", {**GOOD, "hosts.yml": HOSTS})
-    code, said = Place(tmp_path, {}).replace(*words)
-    assert (code, says in said, "Traceback" in said) == (ExitCode.USAGE, True, False), said
-    assert not (tmp_path / "runs").exists()
 
 
 @pytest.fixture

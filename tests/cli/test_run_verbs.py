@@ -99,24 +99,6 @@ def test_vault_is_opened_as_by_ansible(vaulted):
     assert rdmaprov(vaulted, "check", "site", "--vault-password-file", "vault.pass").returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--serial", "0"], "--serial must be at least 1 (or 1% to 100%), not 0"),
-        (["--max-failures", "many"], "--max-failures must be at least 0 (or 0% to 100%), not many"),
-        (["--roles", "mtu,mut"], "there is no role mut"),
-        (["--reboot", "always"], "Invalid value for '--reboot'"),
-        (["--limit", "n9"], "no host matches n9"),
-        (["--limit", "!all"], "no host matches"),
-    ],
-)
-def test_wrong_option_is_a_usage_error(site, words, says):
-    done = rdmaprov(site, "apply", "site", *words)
-    assert done.returncode == 2
-    assert says in done.stderr.splitlines()[0]
-    assert not (site.parent / "runs").exists()
-
-
 def test_run_that_is_refused_leaves_no_directory(site):
     done = rdmaprov(site, "accept", "site", "--limit", "n1")
     assert (done.returncode, "accept needs two nodes" in done.stderr) == (2, True)

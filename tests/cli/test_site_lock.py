@@ -185,12 +185,6 @@ def test_lock_of_another_user_is_seen():
     assert f"(pid {os.getpid()})" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--wait", "-1"], ["--wait", "soon"]])
-def test_wait_that_is_no_time_is_a_usage_error(held, words):
-    code, said = held.run("apply", "site", *words)
-    assert (code, "Invalid value for '--wait'" in said) == (ExitCode.USAGE, True)
-
-
 THEIRS = Holder("b" * 32, "ana", "ctl2", 4711, "2026-01-01 00:00:00 UTC", "/runs/1", "boot ns", 9)
 DROP_IN = "99-rdmaprov-memlock.conf"
 # What a run writes.

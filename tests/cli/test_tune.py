@@ -146,9 +146,3 @@ def test_one_node_is_wrong_usage(made_up, capsys):
     code, _, error = tune(capsys)
     assert code == ExitCode.USAGE
     assert "two nodes or more" in error
-
-
-@pytest.mark.parametrize("words", [("--sizes", "9"), ("--seed", "1"), ("--wait", "x")])
-@pytest.mark.usefixtures("made_up")
-def test_wrong_options_are_refused(capsys, words):
-    assert tune(capsys, *words)[0] == ExitCode.USAGE

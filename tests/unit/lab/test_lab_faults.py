@@ -179,14 +179,6 @@ def argv(tmp_path, node, **options):
     return machine.argv()
 
 
-def test_unknown_shape_is_refused_with_the_list(tmp_path, capsys):
-    assert run(["lab", "--dir", str(tmp_path / "lab"), "up", "--shape", "bnod"]) == 2
-    said = capsys.readouterr().err
-    assert "there is no shape 'bnod'" in said
-    assert ", ".join(shapes.catalogue()) in said
-    assert not (tmp_path / "lab").exists()
-
-
 @pytest.mark.parametrize("shape", shapes.catalogue().values(), ids=lambda shape: shape.name)
 def test_shape_is_listed_by_the_program_and_the_docs(shape, capsys):
     assert run(["lab", "shapes"]) == 0
@@ -280,13 +272,6 @@ def test_nodes_of_two_suites_have_two_images_and_a_replaced_one_keeps_its_own(tm
     assert made.with_node(model.replacement(made.nodes[1])).image_of("node2") == made.image_of(
         "node2"
     )
-
-
-def test_more_shapes_than_nodes_are_refused(tmp_path, capsys):
-    words = ["--shape", "bond,numa,vlan"]
-    assert run(["lab", "--dir", str(tmp_path / "lab"), "up", *words]) == 2
-    assert "there are 3 shapes and 2 nodes" in capsys.readouterr().err
-    assert not (tmp_path / "lab").exists()
 
 
 @pytest.mark.parametrize(("shape", "limit_s"), [("vlan", 480), ("numa", 240)])
