@@ -77,8 +77,7 @@ def _check(document, now):
     for name, rows in document.items():
         for row in rows if isinstance(rows, list) and name != "runs" else ():
             _check_row(row, name, runs)
-            is_own = row["run"] == document["run"]
-            require(is_own or name not in OF_RUN, f"{name} of another run")
+            require((row["run"] == document["run"]) or name not in OF_RUN, f"{name} of another run")
     serials = [row["value"] for row in document["parts"] if "GUID" in row["what"]]
     require(len(set(serials)) == len(serials), "a serial number twice")
     require(all(node in row["nodes"] for row in document["findings"]), "a finding of another node")

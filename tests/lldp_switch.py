@@ -32,13 +32,7 @@ def framed(unit: bytes) -> str:
 
 
 def frame(system: str, port: str, **tlvs: str) -> str:
-    """Return the digits of a switch's frame.
-
-    Args:
-        system: its name.
-        port: its port's.
-        tlvs: in the place of those of RIGHT, as bytes such as 08,08.
-    """
+    """Return the digits of a switch's frame; `tlvs` stand in the place of those of RIGHT."""
     parts = [
         (1, b"\x07" + system.encode()),
         (2, b"\x05" + port.encode()),

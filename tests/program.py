@@ -36,17 +36,7 @@ _ANSIBLE = {name: value for name, value in os.environ.items() if name.startswith
 
 
 def start(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ended:
-    """Return how the program ends as a process of its own.
-
-    Args:
-        words: its arguments.
-        cwd: the working directory.
-        stdin: its standard input.
-        environment: variables, beside those of this process.
-
-    Raises:
-        subprocess.TimeoutExpired: it took longer than `TIMEOUT_S`.
-    """
+    """Return how the program ends as a process of its own, within `TIMEOUT_S`."""
     return execute(
         [*ARGV, *map(str, words)],
         cwd=cwd,
@@ -70,18 +60,12 @@ def spawn(*words: object, cwd: Path, **environment: str) -> pexpect.spawn:
 
 
 def call(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ended:
-    """Return how the program's function ends; takes and returns what `start` does.
-
-    Raises:
-        ValueError: Ansible is given settings, which it reads when it is imported.
-        subprocess.TimeoutExpired: it took longer than `TIMEOUT_S`.
-    """
+    """Return how the program's function ends, as `start` does; Ansible can get no settings here."""
     with ExitStack() as opened:
         given, out, error = (opened.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3))
         given.write(stdin)
         given.seek(0)
-        streams = (given.fileno(), out.fileno(), error.fileno())
-        code = ended(fork(words, cwd, streams, environment))
+        code = ended(fork(words, cwd, (given.fileno(), out.fileno(), error.fileno()), environment))
         for stream in (out, error):
             stream.seek(0)
         return Ended([*map(str, words)], code, out.read(), error.read())
@@ -102,17 +86,7 @@ def finish(run: pexpect.spawn) -> tuple[int, str]:
 def fork(
     words: Sequence[object], cwd: Path, streams: Sequence[int], environment: Mapping[str, str]
 ) -> ForkProcess:
-    """Return a fork that runs the program's function.
-
-    Args:
-        words: its arguments.
-        cwd: the working directory.
-        streams: descriptors of its standard input, output and error.
-        environment: variables, beside those of this process.
-
-    Raises:
-        ValueError: Ansible is given settings, which it reads when it is imported.
-    """
+    """Return a fork that runs the program's function on descriptors of its three streams."""
     _refuse_settings(cwd, {**os.environ, **environment})
     _import_everything()
     argv = [cli.PROGRAM, *map(str, words)]
@@ -125,11 +99,7 @@ def fork(
 
 
 def ended(process: ForkProcess) -> int:
-    """Return the exit code of a fork; minus the signal that ended it.
-
-    Raises:
-        subprocess.TimeoutExpired: it took longer than `TIMEOUT_S`, and was ended.
-    """
+    """Return the exit code of a fork, minus the signal that ended it, within `TIMEOUT_S`."""
     process.join(TIMEOUT_S)
     if process.exitcode is None:
         process.kill()

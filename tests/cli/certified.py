@@ -71,12 +71,7 @@ def make_node(root: Path, number: int, shape: FleetShape) -> None:
 
 
 class CertifiedFleet(MadeUpNodes):
-    """A made-up fleet in a directory, with a site and a known_hosts file.
-
-    Attributes:
-        roots: the directory of each node.
-        operator: the key of who signs; `allowed` has its public part.
-    """
+    """A made-up fleet in a directory: `roots` has each node's, `allowed` the operator's."""
 
     def __init__(self, directory: Path, shape: FleetShape | None = None) -> None:
         self.shape = shape or FleetShape(nodes=2, rails=2, gpus=2)

@@ -29,13 +29,7 @@ needs_namespace = pytest.mark.skipif(
 
 
 def hosts(directory: Path, named: str, mounts: Mapping[str, str]) -> str:
-    """Make the Python of the nodes; return hosts.yml.
-
-    Args:
-        directory: the test's; `node` in it has the directories to mount.
-        named: the nodes, as YAML.
-        mounts: by a directory below `node`, the machine's that it hides.
-    """
+    """Make the nodes' Python, which hides the `mounts` by those of `node`; return hosts.yml."""
     (directory / "node/state").mkdir(parents=True, exist_ok=True)
     binds = f"mkdir -p {STATE} && mount --bind state {STATE} && "
     binds += "".join(f"mount --bind {own} {hidden} && " for own, hidden in mounts.items())

@@ -32,10 +32,7 @@ class Place:
 
 
 def reasons(cluster):
-    """Return the nodes' states; a star is of a node that was not pinged since it was resumed.
-
-    The reason of an idle node is none: newer versions of Slurm keep one that is over.
-    """
+    """Return the nodes' states, without the star of one not pinged or an idle one's reason."""
     said = cluster.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").replace("*|", "|")
     return [re.sub(r"\|idle\|.*", "|idle|none", line) for line in sorted(said.splitlines())]
 
@@ -53,8 +50,7 @@ def begin_job(cluster, node, seconds):
 def fresh_place(cluster, directory, hosts=HOSTS):
     """Have a site whose nodes are idle in the cluster, before and after."""
     write(directory / "site", {**GOOD, "hosts.yml": hosts, "group_vars/nodes.yml": SLURM})
-    names = ("SLURM_CONF", "PATH")
-    yield Place(directory, {name: cluster.environment[name] for name in names})
+    yield Place(directory, {name: cluster.environment[name] for name in ("SLURM_CONF", "PATH")})
     cluster.ask("scancel", "--full", "--state=RUNNING")
     assert until(lambda: cluster.jobs() == "")
     assert cluster.make_idle()

@@ -28,8 +28,7 @@ def name(case):
 @pytest.fixture
 def explain(capsys):
     def run(*words):
-        code = cli.run(["explain", *map(str, words)])
-        return code, "".join(capsys.readouterr())
+        return cli.run(["explain", *map(str, words)]), "".join(capsys.readouterr())
 
     return run
 

@@ -19,8 +19,7 @@ def explain(tmp_path, capsys):
     def run(log, *options):
         file = tmp_path / "nccl.log"
         file.write_text(log if isinstance(log, str) else log.text())
-        code = cli.run(["explain", "nccl-log", str(file), *options])
-        return code, capsys.readouterr().out
+        return cli.run(["explain", "nccl-log", str(file), *options]), capsys.readouterr().out
 
     return run
 

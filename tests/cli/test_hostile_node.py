@@ -63,13 +63,7 @@ ODD_ANSWERS = [
 
 
 class Site:
-    """A site of nodes that lie, n1, n2, ..., and one that is honest: this machine.
-
-    Args:
-        directory: to make it in.
-        surveys: what each liar answers a survey with, as JSON or as text.
-        answers: what it answers a role's module with.
-    """
+    """A site of nodes that lie, n1, n2, ..., and one that is honest: this machine."""
 
     def __init__(self, directory, surveys, answers=None):
         if Path("/etc/sysctl.d/99-z-rdmaprov-limits.conf").exists():

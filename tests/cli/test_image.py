@@ -84,8 +84,7 @@ class Images:
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
     """Provide buildah with a base of Debian's and a context of container/ with a wheel."""
-    missing = [each for each in TOOLS if shutil.which(each) is None]
-    assert missing == [], "run: make test-tools"
+    assert [each for each in TOOLS if shutil.which(each) is None] == [], "run: make test-tools"
     place = tmp_path_factory.mktemp("images")
     made = Images(place)
     (place / "base").mkdir()

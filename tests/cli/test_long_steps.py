@@ -57,8 +57,7 @@ class Node:
         self.directory = directory / name / "node"
         for each in ("run/systemd/system", "limits.d"):
             (self.directory / each).mkdir(parents=True)
-        programs = systemd_standin.install(directory / name / "systemd", 252)
-        programs.rename(self.directory / "bin")
+        systemd_standin.install(directory / name / "systemd", 252).rename(self.directory / "bin")
         self.units = directory / name / "systemd/units"
         podman = self.directory / "bin/podman"
         podman.write_text(PODMAN)

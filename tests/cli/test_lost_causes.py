@@ -87,8 +87,7 @@ def no_sudo(place):
 
 
 def no_python(place):
-    given = Sshd(place).variables("node.example")
-    return {**given, "ansible_python_interpreter": "/none/python3"}
+    return {**Sshd(place).variables("node.example"), "ansible_python_interpreter": "/none/python3"}
 
 
 def pyenv_shim(place):

@@ -181,8 +181,7 @@ def test_printed_commands_can_be_pasted_where_a_path_has_a_space(tmp_path):
 
 def test_plain_ssh_with_another_host_key_is_one_line(tmp_path):
     """Testinfra's own connection; Ansible's and ours have their own tests."""
-    node = Sshd(tmp_path)
-    variables = node.variables("n1", known="other_host_key")
+    variables = Sshd(tmp_path).variables("n1", known="other_host_key")
     options = variables["ansible_ssh_common_args"].partition("-oProxyCommand=")[2].rstrip("'")
     (tmp_path / "ssh_config").write_text(
         f"Host n1\nUserKnownHostsFile {tmp_path}/known_n1\nProxyCommand {options}\n"
@@ -278,8 +277,7 @@ def test_wrong_setting_of_ssh_is_the_user_s_mistake(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("place", ["/dev/null/runs", "/proc/self/fdinfo/runs"])
 def test_directory_of_runs_that_cannot_be_written(site, tmp_path, place):
-    done = call("plan", site, "--runs", place, cwd=tmp_path)
-    code, error, hint = two_lines(done)
+    code, error, hint = two_lines(call("plan", site, "--runs", place, cwd=tmp_path))
     assert (code, error.partition(": ")[0]) == (ExitCode.USAGE, place)
     assert hint == "Name another directory for runs: --runs DIR, or RDMAPROV_RUNS=DIR"
 

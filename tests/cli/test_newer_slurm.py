@@ -51,8 +51,7 @@ def programs(tmp_path_factory):
 
 @pytest.mark.parametrize("path", TESTS)
 def test_with_a_newer_slurm(programs, path):
-    said = execute([programs / "slurmd", "-V"])
-    assert said.stdout.startswith("slurm-wlm 24.11")
+    assert execute([programs / "slurmd", "-V"]).stdout.startswith("slurm-wlm 24.11")
     words = (sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", path)
     done = execute(
         [*words, "-m", "not hours"],

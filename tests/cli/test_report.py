@@ -31,8 +31,7 @@ def keep(place, name, data):
     directory = place / "runs" / name
     directory.mkdir(parents=True)
     if data is not None:
-        text = data if isinstance(data, str) else json.dumps(data)
-        (directory / "results.json").write_text(text)
+        (directory / "results.json").write_text(data if isinstance(data, str) else json.dumps(data))
     return directory
 
 
@@ -194,8 +193,7 @@ def test_findings_are_titled_by_what_is_wrong():
 
 
 def python(place, code, check=False):
-    command = [sys.executable, "-c", code]
-    return execute(command, cwd=place, check=check)
+    return execute([sys.executable, "-c", code], cwd=place, check=check)
 
 
 def report_without(library, place):

@@ -144,8 +144,7 @@ def apply(fleet: Fleet, cluster: Slurm, output: Path, *, stop=None) -> tuple[int
     words = ("apply", fleet.site, "--roles", "limits", "--serial", SERIAL, "--max-failures", "3")
     own = {name: cluster.environment[name] for name in ("SLURM_CONF", "PATH")}
     with output.open("w+") as out, Path(os.devnull).open() as nothing:
-        streams = (nothing.fileno(), out.fileno(), out.fileno())
-        process = fork(words, fleet.directory, streams, own)
+        process = fork(words, fleet.directory, (nothing.fileno(), out.fileno(), out.fileno()), own)
         if stop is not None:
             assert until(stop, 400), output.read_text()
             os.kill(process.pid or 0, signal.SIGINT)
@@ -199,8 +198,7 @@ def check_roll(fleet, cluster, watcher, log, tmp_path):
     code, said = apply(fleet, cluster, tmp_path / "second")
     # One node failed; without it, those that nothing is known of would make it 4.
     assert code == ExitCode.FAILED, said
-    found = results(fleet)
-    bad = {name for name, node in found.items() if node["state"] not in DONE}
+    bad = {name for name, node in results(fleet).items() if node["state"] not in DONE}
     assert bad == set(NAMES) - GOOD, said
     for named in (*BUSY, f"({fold_names(DEAD)})", HUMANS, FAILS):
         assert f"{named}: " in said, named
@@ -213,8 +211,7 @@ def check_roll(fleet, cluster, watcher, log, tmp_path):
 
     worked = works(log)
     assert not proven & {name for at, _, names in worked if at > begun for name in names}
-    most = max(sum(map(is_ours, seen.values())) for _, seen in watcher.samples)
-    assert 1 < most <= SERIAL
+    assert 1 < max(sum(map(is_ours, seen.values())) for _, seen in watcher.samples) <= SERIAL
     for at, end, names in worked:
         seen = [one for when, one in watcher.samples if at + 1 < when < end - 3]
         states = {one[name][0] for one in seen for name in names if is_ours(one[name])}

@@ -44,10 +44,7 @@ class Seen:
 
 
 def on_terminal(words, place, *, piped="", at_once=False, **environment):
-    """Run rdmaprov with standard output and error on a terminal, save the stream that is piped.
-
-    What moves does so at once, if asked: no test has to last as long as a user must wait for it.
-    """
+    """Run rdmaprov on a terminal, save the stream that is piped; what moves does so at once."""
     ours, theirs = pty.openpty()
     delay_s = 0 if at_once else terminal.DELAY_S
     with (

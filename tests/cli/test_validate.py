@@ -208,8 +208,7 @@ def test_run_of_everything_is_complete(place):
 
 def test_plain_pytest_keeps_the_same_results(place):
     words = ["--inventory=site", "--command-timeout=20", "-p", "no:cacheprovider", "-q"]
-    plain = [sys.executable, "-m", "pytest", str(SUITE), "--hosts=all", *words]
-    done = execute(plain, cwd=place)
+    done = execute([sys.executable, "-m", "pytest", str(SUITE), "--hosts=all", *words], cwd=place)
     (kept,) = (place / "runs").iterdir()
     assert f"results: runs/{kept.name}\n" in done.stdout
     own = json.loads((kept / "results.json").read_text())

@@ -74,8 +74,7 @@ def test_wheel_carries_what_distributions_ask_for(installed):
     assert "License-Expression: Apache-2.0 AND GPL-2.0-only\n" in (about / "METADATA").read_text()
     standins = (each.read_text() for each in installed.glob("rdmaprov/_data/lab/standins/*"))
     named = set(re.findall(r"SPDX-License-(?:Identifier): (\S+)", "".join(standins)))
-    texts = {each.stem for each in about.glob("licenses/**/*.txt")}
-    assert named <= texts
+    assert named <= {each.stem for each in about.glob("licenses/**/*.txt")}
     assert "GPL-2.0-only" in named
 
 
@@ -150,8 +149,7 @@ def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
         *(sys.executable, "-m", "pytest", "--pyargs", "rdmaprov.suite", f"--inventory={site}"),
         *("--collect-only", "-q"),
     ]
-    path = {**os.environ, "PYTHONPATH": str(installed)}
-    done = execute(command, cwd=tmp_path, env=path)
+    done = execute(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(installed)})
     assert f"{installed}/rdmaprov/suite" in python(
         installed, "from rdmaprov.resources import suite_dir; print(suite_dir())", tmp_path
     )
@@ -169,11 +167,7 @@ def test_wheel_makes_a_run_s_page(installed, tmp_path):
 
 @pytest.fixture(scope="module")
 def program(wheel, tmp_path_factory):
-    """Provide the program as pip installs it from a wheel into an environment of its own.
-
-    What it depends on is this environment's: no test asks an index for packages. The checkout
-    is not on its path: a directory that a .pth file names has its own .pth files passed over.
-    """
+    """Provide the program as pip installs it from a wheel, with this environment's dependencies."""
     place = tmp_path_factory.mktemp("empty") / "venv"
     venv.create(place, with_pip=False)
     command = [sys.executable, "-m", "pip", "--python", str(place / "bin/python"), "install"]

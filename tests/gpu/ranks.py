@@ -73,13 +73,7 @@ def logs_directory() -> Path:
 
 @dataclass
 class Ranks:
-    """Ranks of a backend on this machine.
-
-    Args:
-        backend: `nccl` or `gloo`.
-        test: by whose name what they write is kept.
-        processes: of the ranks that have begun.
-    """
+    """Ranks of a backend on this machine; what they write is kept by the name of the test."""
 
     backend: str
     test: str

@@ -47,13 +47,7 @@ class LabHandle:
         make: Callable[[], object] | None = None,
         touches: Collection[str] | None = None,
     ) -> None:
-        """Bring all nodes to a saved state; make it first if there is none, and save it.
-
-        Args:
-            state: its name.
-            make: brings factory nodes to it.
-            touches: the nodes that may change from now on; None for all.
-        """
+        """Bring all nodes to a saved state, made if there is none; `touches` may change, or all."""
         if not self._has(state):
             if make is None:
                 self.must("reset", *self.nodes())
@@ -132,11 +126,7 @@ class LabHandle:
         return done.stdout
 
     def call(self, node: str, script: str) -> subprocess.CompletedProcess[str]:
-        """Return how a shell script ended on a node.
-
-        One connection serves many scripts, as a handshake and a login are seconds of an emulated
-        processor; limits and environment are those of its `login`.
-        """
+        """Return how a shell script ended on a node; one connection serves many of them."""
         done = self._ssh(node, "sh -s", script=script)
         # The node has started anew behind the connection's back: the script was not begun.
         if done.returncode == SSH_FAILED and "master" in done.stderr:

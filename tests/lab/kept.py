@@ -45,14 +45,7 @@ def directory() -> Path:
 def kept_lab(
     within: Path, own_key: str, at_large: Callable[[Path], None], *, fresh: bool = False
 ) -> Iterator[LabHandle]:
-    """Provide a lab that no other process uses, with its nodes in the factory state; then keep it.
-
-    Args:
-        within: where labs are kept.
-        own_key: of the lab that is wanted; one with another key is removed.
-        at_large: remembers the lab, so that an interrupt stops its machines.
-        fresh: start from nodes that were never started.
-    """
+    """Provide a lab of this key in the factory state that no other process uses; then keep it."""
     with _free_slot(within) as slot:
         lab, key_file = LabHandle(slot / "lab", slot / "site"), slot / "key"
         at_large(lab.directory)

@@ -60,16 +60,6 @@ def accept(
     """Run the gate with NCCL on a made-up fleet.
 
     perftest's time passes, and what it would show is left out: bench/paths.py has that alone.
-
-    Args:
-        shape: of the fleet.
-        kind: what is broken.
-        seed: of its chance.
-        noise: of its measurements.
-        on_stage: is called with the gate's lines.
-        known: stages of an interrupted run.
-        keep: writes a file of evidence; by default, it ends with the gate.
-        options: the gate's.
     """
     return accept_nodes(
         MadeUpFleet(shape, kind, seed, noise), on_stage=on_stage, known=known, keep=keep, **options

@@ -9,16 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds of the things that a fleet's physics do not say.
-
-    Args:
-        start_s: torch's import and the rendezvous of a session, with `start_rank_s` for each rank.
-        end_s: the end of a session's ranks.
-        question_s: a question to all nodes at once.
-        connect_s: a communicator, with `connect_rank_s` for each of its ranks.
-        all_to_all_rank_s: connections of an all-to-all's first use, for each rank.
-        perftest_s: single paths of a healthy fleet (docs/paths.md: the same at any size).
-    """
+    """Seconds that a fleet's physics do not say; perftest's are of docs/paths.md, at any size."""
 
     start_s: float
     start_rank_s: float

@@ -24,13 +24,7 @@ PROTOCOL_SHARE = (0.25, 0.92, 1.0)
 
 @dataclass(frozen=True)
 class Cost:
-    """What the collective of one team takes.
-
-    Args:
-        algorithm: NCCL's name for it, in capitals.
-        latency_us: by protocol; infinite for one that the algorithm does not have.
-        second_per_byte: with Simple.
-    """
+    """What the collective of one team takes; its latency is by protocol, infinite for none."""
 
     algorithm: str
     latency_us: tuple[float, ...]
@@ -51,14 +45,7 @@ class Cost:
 def costs(
     condition: Condition, teams: Sequence[Team], collective: str, algorithms: Sequence[str]
 ) -> tuple[list[Cost], Flows | None, Floats]:
-    """Return what each team's collective takes while all run side by side, their flows and losses.
-
-    Args:
-        condition: of the fleet.
-        teams: disjoint.
-        collective: as Task.collective.
-        algorithms: one for each team.
-    """
+    """Return what collectives of disjoint teams take side by side, their flows and losses."""
     parts = [
         team_flows(team, number, collective, name)
         for number, (team, name) in enumerate(zip(teams, algorithms, strict=True))
@@ -80,14 +67,7 @@ def costs(
 
 
 def choose_algorithm(condition: Condition, team: Team, collective: str, wanted: str = "") -> str:
-    """Return the algorithm that NCCL takes for long messages, by the healthy fleet's numbers.
-
-    Args:
-        condition: of the fleet; only its shape counts, as NCCL knows no faults.
-        team: that runs it.
-        collective: as Task.collective.
-        wanted: NCCL_ALGO.
-    """
+    """Return the algorithm that NCCL takes for long messages: it knows the shape, and no faults."""
     if collective != "all_reduce" or len(team.nodes) < 2:
         return "RING" if wanted.lower() == "ring" or not condition.shape.nvls else "NVLS"
     if wanted.lower() in ("ring", "tree"):

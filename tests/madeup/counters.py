@@ -23,13 +23,7 @@ class Counters:
         self.socket_bytes = np.zeros(condition.shape.nodes)
 
     def move(self, flows: Flows | None, lost: Floats, message_bytes: Floats) -> None:
-        """Count what flows moved.
-
-        Args:
-            flows: of one task; None if nothing left a node.
-            lost: the share of packets that each flow lost.
-            message_bytes: all messages of a flow's group together, by flow.
-        """
+        """Count what flows moved; `lost` is the share of packets that each flow lost."""
         if flows is None:
             return
         moved = flows.share * message_bytes

@@ -15,13 +15,7 @@ Port = tuple[int, int]
 
 @dataclass(frozen=True)
 class Truth:
-    """What is at fault, by the fleet's own numbers.
-
-    Args:
-        level: `node`, `rank`, `rail`, `leaf`, `pair` or `fleet`.
-        nodes: the node, both ends of a pair, or all nodes of a leaf; none for the fleet.
-        rail: its number, None if it is about no single rail.
-    """
+    """What is at fault: of a pair both ends, of a leaf all nodes, of the fleet none."""
 
     level: str
     nodes: tuple[int, ...] = ()
@@ -35,15 +29,8 @@ Breaks = Callable[[Condition, Chance], tuple[Truth, ...]]
 class FaultKind:
     """A way in which a fleet can be bad.
 
-    Args:
-        name: short.
-        changes: what it changes physically.
-        source: where this fault, or its effect, was seen.
-        level: at which level a right diagnosis names it.
-        breaks: changes the condition; returns what is at fault, the sharpest name first. What
-            comes behind it is right as well, as nothing that can be measured tells them apart.
-        held_out: kept for the test alone, and not used while a diagnosis is made.
-        same_as: what it cannot be told from, for the table.
+    `breaks` returns what is at fault, the sharpest name first; what comes behind it is right as
+    well, as nothing that can be measured tells them apart.
     """
 
     name: str

@@ -96,8 +96,7 @@ class MadeUpFleet:
         names = [f"mlx5_{rail}" for rail in range(self.shape.rails)]
         found = environment_rails(there, names, self.environment(job, node))
         near = {self.shape.rail_of(gpu) for gpu in gpus}
-        own = tuple(rail for rail in found if rail in near)
-        return own or found[:1]
+        return tuple(rail for rail in found if rail in near) or found[:1]
 
     def team(self, job: GateJob, ranks: tuple[int, ...]) -> Team:
         """Return a group's ranks as nodes, GPUs and rails."""

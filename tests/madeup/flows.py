@@ -10,13 +10,7 @@ from tests.madeup.network import Flows
 
 @dataclass(frozen=True)
 class Team:
-    """Ranks that take part in a collective, by the fleet's own numbers.
-
-    Args:
-        nodes: in the order of the ranks.
-        gpus: those of each node; the same on all.
-        rails: by node, those that NCCL found there.
-    """
+    """Ranks that take part in a collective; `rails` has those that NCCL found on each node."""
 
     nodes: tuple[int, ...]
     gpus: tuple[int, ...]
@@ -73,8 +67,7 @@ def _everyone(team: Team) -> tuple[Ints, Ints, Floats]:
     nodes = np.asarray(team.nodes, np.int64)
     source, target = (each.ravel() for each in np.meshgrid(nodes, nodes, indexing="ij"))
     other = source != target
-    share = np.full(int(other.sum()), len(team.gpus) / len(team.nodes))
-    return source[other], target[other], share
+    return source[other], target[other], np.full(int(other.sum()), len(team.gpus) / len(team.nodes))
 
 
 def _tree_ends(team: Team) -> tuple[Ints, Ints, Floats]:

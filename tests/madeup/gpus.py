@@ -28,14 +28,7 @@ _SWING = 0.005
 
 @dataclass
 class GpuState:
-    """What is bad in one GPU beside its arithmetic, which is in Condition.gemm_share.
-
-    Args:
-        memory: share of its memory's rate, and `link` of its link's.
-        reasons: of its clocks, as NVML has them.
-        slows: from second 8 on its share of the rate.
-        model: its name.
-    """
+    """What is bad in one GPU beside Condition.gemm_share; `slows` is its share from second 8 on."""
 
     memory: float = 1.0
     link: float = 1.0
@@ -89,8 +82,7 @@ def gpu_events(fleet: MadeUpFleet, job: GateJob, task: Task) -> list[dict[str, A
 
 
 def _span(rate: float, usual: float, reasons: int) -> dict[str, float]:
-    mhz = 1400 * rate / usual
-    sensors = {"mhz": mhz, "watts": 690.0, "celsius": 65.0, "reasons": reasons}
+    sensors = {"mhz": (1400 * rate / usual), "watts": 690.0, "celsius": 65.0, "reasons": reasons}
     return {"tflops": rate, "cpu_tflops": rate, **sensors}
 
 

@@ -34,11 +34,7 @@ class World:
         self.sizes = Counter(self.leaf_of.values())
 
     def measure(self, pairs: Sequence[Pair]) -> Mapping[Pair, float]:
-        """Return what pairs reach side by side.
-
-        Raises:
-            RuntimeError: a node is in two of them.
-        """
+        """Return what pairs reach side by side; no node may be in two of them."""
         names = [name for pair in pairs for name in pair]
         if len(set(names)) < len(names):
             raise RuntimeError(f"pairs overlap: {pairs}")

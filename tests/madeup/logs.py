@@ -50,12 +50,7 @@ NO_SHARP = {
 
 @dataclass
 class JobLogs:
-    """The lines of a job's ranks so far.
-
-    Args:
-        fleet: that it runs on.
-        job: whose ranks write.
-    """
+    """The lines of a job's ranks so far."""
 
     fleet: MadeUpFleet
     job: GateJob

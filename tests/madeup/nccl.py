@@ -23,14 +23,7 @@ Effects = Mapping[str, Mapping[int, float]]
 
 @dataclass
 class MadeUpNccl:
-    """An NCCL whose best settings are known.
-
-    Args:
-        effects: of settings; what is not there has none.
-        worse: the share by which every other setting is worse.
-        wrong: a setting that gives wrong values.
-        seed: of noise and drift.
-    """
+    """An NCCL whose best settings are known; others are `worse`, and `wrong` gives wrong values."""
 
     effects: Effects = field(default_factory=dict)
     worse: float = 0.0

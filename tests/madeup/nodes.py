@@ -158,8 +158,7 @@ class MadeUpNodes:
         up = all(fleet.condition.link_up[end] for end in ends)
         # Each rail is a network of its own: behind a leaf of another rail, nothing answers.
         same = all(fleet.condition.switch_of[end] % fleet.shape.rails == rail for end in ends)
-        why = "" if up and same else "No route to host"
-        return why, rail_address(rail, node)
+        return ("" if up and same else "No route to host"), rail_address(rail, node)
 
 
 def rail_address(rail: int, node: int) -> str:

@@ -30,21 +30,13 @@ SHOWN = (
 
 
 class MadeUpPaths:
-    """Implements rdmaprov.perftest.model.PathMeasurer.
-
-    Attributes:
-        rounds: of tests side by side.
-    """
+    """Implements rdmaprov.perftest.model.PathMeasurer."""
 
     def __init__(self, fleet: MadeUpFleet) -> None:
         self.fleet, self.rounds = fleet, 0
 
     def measure(self, tests: Sequence[PathTest]) -> Mapping[PathTest, PathResult]:
-        """Return what came of tests that run at once.
-
-        Raises:
-            ValueError: a port sends, or receives, in two of them.
-        """
+        """Return what came of tests that run at once; a port sends, and receives, in one."""
         fleet = self.fleet
         for ends in ([t.sender for t in tests], [t.receiver for t in tests]):
             if len(set(ends)) < len(ends):

@@ -67,8 +67,7 @@ def override_algo(condition: Condition, _chance: Chance, node: int) -> None:
 @of_any_node
 def override_hca(condition: Condition, _chance: Chance, node: int) -> Iterable[int]:
     many = condition.shape.rails // 2 or 1
-    names = ",".join(f"mlx5_{rail}" for rail in range(many))
-    condition.environment[node] = {"NCCL_IB_HCA": names}
+    condition.environment[node] = {"NCCL_IB_HCA": ",".join(f"mlx5_{rail}" for rail in range(many))}
     return range(many, condition.shape.rails)
 
 

@@ -27,11 +27,7 @@ def _with_connect(events: Sequence[Event], ranks: int) -> Iterator[Event]:
 
 
 class MadeUpSession:
-    """Ranks of jobs on a made-up fleet; implements acceptance.launch.Session.
-
-    Attributes:
-        runs: one for each job.
-    """
+    """Ranks of jobs on a made-up fleet; implements acceptance.launch.Session."""
 
     def __init__(self, fleet: MadeUpFleet, jobs: Sequence[GateJob], say: Callable[[Event], None]):
         self.runs = [JobRun(job) for job in jobs]
@@ -159,16 +155,7 @@ class MadeUpSession:
 
 
 class MadeUpRunner:
-    """Opens sessions on a made-up fleet.
-
-    Args:
-        fleet: that answers.
-        on_event: is called with each event.
-
-    Attributes:
-        sessions: how many were opened.
-        tasks: how many were performed, side by side counted as one.
-    """
+    """Opens sessions on a made-up fleet; of `tasks`, those side by side are one."""
 
     def __init__(
         self, fleet: MadeUpFleet, on_event: Callable[[Event], None] = lambda _event: None

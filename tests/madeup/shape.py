@@ -33,20 +33,10 @@ PACKET_BYTES = 4096
 class FleetShape:
     """A fleet's parts.
 
-    Args:
-        nodes: how many.
-        gpus: of each node.
-        rails: RDMA ports of each node; GPU g is next to rail g · rails ÷ gpus.
-        gbps: line rate of a rail.
-        kind: `roce` or `infiniband`.
-        per_leaf: nodes of a block. Each rail of a block has a leaf switch, as in rail-optimised
-            fabrics (NVIDIA DGX SuperPOD reference architecture), with as many uplinks as downlinks.
-        adaptive: switches spread packets over all uplinks (adaptive routing); else by hash.
-        nvls: GPUs reduce in NVSwitch, so NCCL can take NVLSTree.
-        memory_gib: of a GPU.
-        socket_gb_s: what TCP over the management network reaches.
-        sharp: what becomes of SHARP, which the site wants: `used`, or a key of logs.NO_SHARP; empty
-            where it does not.
+    GPU g is next to rail g · rails ÷ gpus. Each rail of a block of `per_leaf` nodes has a leaf
+    switch, as in rail-optimised fabrics (NVIDIA DGX SuperPOD reference architecture), with as many
+    uplinks as downlinks; if `adaptive`, packets are spread over all of these, else by hash. `sharp`
+    is `used`, or a key of logs.NO_SHARP, where the site wants it.
     """
 
     nodes: int

@@ -27,13 +27,7 @@ PACKET = 4170  # 4 KiB and headers
 
 
 def load(packets: int, sent: int = -1, priority: int = 3) -> dict[str, int]:
-    """Return what a rail counts in a second in which it exchanges packets.
-
-    Args:
-        packets: that Soft-RoCE sends, and receives.
-        sent: how many of them the device sends; -1 for all.
-        priority: of those.
-    """
+    """Return what a rail counts in a second; of its packets, `sent` leave, or all for -1."""
     sent = packets if sent < 0 else sent
     moved = {
         f"ethtool.tx_prio{priority}_packets": sent,
@@ -50,11 +44,7 @@ def load(packets: int, sent: int = -1, priority: int = 3) -> dict[str, int]:
 
 
 class SoftRoceWatch:
-    """A watch of some nodes, whose seconds pass as they are told.
-
-    Args:
-        nodes: as the site has them.
-    """
+    """A watch of some nodes, whose seconds pass as they are told."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.accounts = {node.name: NodeAccount(node) for node in nodes}

@@ -97,12 +97,7 @@ def _is_right(truth: Truth, finding: Finding, names: Sequence[str]) -> bool:
 
 
 class KeptTrials:
-    """Trials of this run and of earlier ones, a line of JSON each.
-
-    Args:
-        file: that keeps them; None for none.
-        stages: of the gate.
-    """
+    """Trials of this run and of earlier ones, a line of JSON each."""
 
     def __init__(self, file: Path | None, stages: tuple[str, ...] = USUAL) -> None:
         self._file, self._stages = file, stages

@@ -19,19 +19,10 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Trouble:
-    """A reason why a job ends early.
+    """A reason why a job ends early; `waits` are ranks that hang with it, empty for all.
 
-    Args:
-        what: `dies`, `node-dies`, `absent`, `stuck`, `gpu-stuck`, `mixed` (ranks disagree on what
-            to do, and all wait) or `link-dies`.
-        node: number of the node that causes it.
-        name: the node's name.
-        ranks: of the job that cause it.
-        phase: that ranks are in.
-        entered: collectives that ranks began before it.
-        rail: that dies.
-        peers: for a link: rank and port of the other ends.
-        waits: ranks that hang with it; empty for all of the job.
+    `what` is `dies`, `node-dies`, `absent`, `stuck`, `gpu-stuck`, `mixed` (ranks disagree on what
+    to do, and all wait) or `link-dies`, whose `peers` are rank and port of the other ends.
     """
 
     what: str
@@ -147,14 +138,7 @@ class Trouble:
 
 
 def find_trouble(fleet: MadeUpFleet, job: GateJob, task: Task | None, done: int) -> Trouble | None:
-    """Return what stops a job now, None if nothing does.
-
-    Args:
-        fleet: that it runs on.
-        job: whose ranks are asked.
-        task: what they are to do; None at the rendezvous.
-        done: tasks between nodes that this session finished.
-    """
+    """Return what stops a job now, None if nothing does; without a task, at the rendezvous."""
     for (node, gpu), fault in fleet.condition.ranks.items():
         name = fleet.shape.names[node]
         if name not in job.nodes or gpu >= job.per_node:

@@ -28,15 +28,7 @@ _GPU_S = 34.0  # the stage gpu without torch's start, on an H200 (docs/one-gpu.m
 
 @dataclass
 class WorkDone:
-    """What came of a task.
-
-    Attributes:
-        events: of all ranks, in order.
-        seconds: that it takes when its communicators are there.
-        algorithms: by group.
-        costs: by group, in the condition at its start.
-        flows: between nodes; None if nothing left one.
-    """
+    """What came of a task; its costs are those of the condition at its start."""
 
     events: list[Event] = field(default_factory=list)
     seconds: float = 0.0

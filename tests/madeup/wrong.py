@@ -58,15 +58,13 @@ def _what(fleet: MadeUpFleet, job: GateJob, rank: int) -> str:
 
 def _wrong(rank: int, of: dict[str, Any], task: Task, timed: bool) -> dict[str, Any]:
     size = max(task.sizes, default=8)
-    first = [3, 1041, 17.0, 12.0]
-    row = {"dtype": task.dtypes[0], "bytes": size, "in_place": True, "first": first}
+    row = {"dtype": task.dtypes[0], "bytes": size, "in_place": True, "first": [3, 1041, 17.0, 12.0]}
     more = {"of": max(1, size // 4), "iteration": 7 if timed else 0}
     return {"event": "wrong", "rank": rank, **of, **row, **more}
 
 
 def _source(rank: int, of: dict[str, Any], source: int) -> dict[str, Any]:
-    first = [1, 1041, 9.0, 4.0]
-    return {"event": "source", "rank": rank, **of, "source": source, "first": first}
+    return {"event": "source", "rank": rank, **of, "source": source, "first": [1, 1041, 9.0, 4.0]}
 
 
 def _blaming_events(

@@ -51,13 +51,7 @@ def run(*words: str | Path) -> str:
 
 
 class Namespaces:
-    """A first process in namespaces of its own; all of them end with it.
-
-    Args:
-        name: for a person.
-        script: that the first process runs; it prints `ready`.
-        kinds: options of unshare.
-    """
+    """A first process in namespaces of its own, which end with it; its script prints `ready`."""
 
     def __init__(self, name: str, script: str, kinds: Sequence[str]) -> None:
         self.name = name
@@ -83,14 +77,7 @@ class Namespaces:
 
 
 class NamespaceFleet:
-    """Nodes with rails on switches of their own, and a site of them.
-
-    Args:
-        directory: for the site and its runs.
-        image: the lab's disk with torch.
-        count: of the nodes.
-        rails: of each node.
-    """
+    """Nodes with rails on switches of their own, and a site of them."""
 
     def __init__(self, directory: Path, image: Path, count: int, rails: int = 2) -> None:
         self.directory = directory

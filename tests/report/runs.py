@@ -77,8 +77,7 @@ def _judge(findings, fleet, node, test, bad):
         device = f"ens{rail + 1}"
         where = f"/sys/class/net/{device}/mtu"
         mtu = _setting(node, device, "MTU", "fabric_mtu_bytes", where=where, fix=fix)
-        said = mtu.text(1500, 9000)
-        report(findings, name, node, "failed", said)
+        report(findings, name, node, "failed", mtu.text(1500, 9000))
     elif bad and function == "test_trust" and node == fleet[-1] and rail == 3:
         fix = f"rdmaprov apply {SITE} --limit {node}"
         trust = _setting(node, "ens4", "trust", "roce_qos_trust", where="dcb app show", fix=fix)

@@ -180,8 +180,7 @@ class AptNode(FakeMachine):
 
     def _modinfo(self, argv: list[str]) -> str:
         if argv[-1] != "mlx5_core":
-            text = f"modinfo: ERROR: Module {argv[-1]} not found."
-            raise CommandFailed(argv, 1, text)
+            raise CommandFailed(argv, 1, f"modinfo: ERROR: Module {argv[-1]} not found.")
         built = any(argv[2] in kernels for kernels in self.dkms.values())
         version = next(iter(self.dkms), "").partition(".OFED.")[2]
         lines = f"filename:       {VENDORS if built else OWN}\nlicense: GPL\n"

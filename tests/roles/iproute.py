@@ -29,8 +29,7 @@ class IpRoute:
     def answer(self, argv: list[str]) -> str:
         words = [word for word in argv[1:] if word not in ("-N", "-j")]
         family = words.pop(0) if words[0] in ("-4", "-6") else ""
-        name = "_".join(words[:2])
-        return json.dumps(getattr(self, "_" + name)(family, words[2:]) or [])
+        return json.dumps(getattr(self, "_" + "_".join(words[:2]))(family, words[2:]) or [])
 
     def _address_show(self, family: str, words: list[str]) -> list[dict[str, Any]]:  # noqa: ARG002
         return [

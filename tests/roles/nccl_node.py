@@ -28,8 +28,7 @@ def two_rails(machine: FakeMachine) -> FakeMachine:
 def arguments(**changed: object) -> dict[str, Any]:
     rails = [{"netdev": "ens1"}, {"pci": "0000:29:00.0"}]
     fabric = {"kind": "roce", "rails": rails, "ib_tc": 106, "ib_sl": 0, "ib_pkey": ""}
-    own = {**fabric, "ib_address_family": "ipv4", "cross_nic": 0}
-    return given("nccl", **{**own, **changed})
+    return given("nccl", **{**fabric, "ib_address_family": "ipv4", "cross_nic": 0, **changed})
 
 
 def body(node: FakeMachine) -> list[str]:

@@ -91,8 +91,7 @@ class OpensmNode(FakeMachine):
 
     def _restart(self, argv: list[str]) -> str:
         text = self.read(f"/etc/systemd/system/{argv[2]}") or ""
-        found = re.findall(r"^Environment=(.*)$", text, re.M)
-        self.put("/proc/7/environ", "\0".join(found) + "\0")
+        self.put("/proc/7/environ", "\0".join(re.findall(r"^Environment=(.*)$", text, re.M)) + "\0")
         priority = re.search(r"^sm_priority (\d+)$", self.read(CONFIGURATION) or "", re.M)
         assert priority, "opensm would start with its default priority"
         self.masters = [each for each in self.masters if each[0] != GUID]

@@ -45,15 +45,7 @@ from tests.roles.fake import FakeMachine
 
 @dataclass(frozen=True)
 class Case:
-    """A role on a made-up node.
-
-    Args:
-        role: what has `plan`.
-        arguments: the role's.
-        node: makes a factory node.
-        ignored: patterns of mutations that are no setting of the role's, with the reason.
-        least: mutations that there must be.
-    """
+    """A role on a made-up node; `ignored` mutations are no setting of it, with the reason."""
 
     role: Any
     arguments: dict[str, Any]

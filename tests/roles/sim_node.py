@@ -17,13 +17,7 @@ _LIMIT_S = 60
 
 
 class SimNode(Machine):
-    """A node with one InfiniBand port for each rail.
-
-    Args:
-        root: an empty directory.
-        name: the node's in the subnet.
-        settings: the environment in which a program is in the subnet.
-    """
+    """A node with one InfiniBand port for each rail; `settings` are of programs in the subnet."""
 
     def __init__(self, root: Path, name: str, settings: dict[str, str], rails: int = 1) -> None:
         super().__init__(str(root))

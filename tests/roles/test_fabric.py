@@ -273,8 +273,7 @@ def test_parents_of_a_vlan_come_up_before_it(machine: FakeMachine):
         node.put(f"/sys/class/net/{above}/uevent", "DEVTYPE=vlan\n")
         node.put(f"/sys/class/net/{above}/lower_{below}/ifindex", "9\n")
         ip.links[below], ip.up[below] = [], False
-    changes = apply(node)
-    found = [each["device"] for each in changes if each["setting"] == "link"]
+    found = [each["device"] for each in apply(node) if each["setting"] == "link"]
     assert found == ["eno9", "eno8", "ens1"]
     assert [ip.up[each] for each in found] == [True, True, True]
 

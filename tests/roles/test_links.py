@@ -246,8 +246,7 @@ OTHER_FAMILY = Addressing("198.18.0.1/32", "fe80::1", 1000, 1001)
 def test_router_is_reached_over_the_link(node, with_manager, wanted, lines):
     with_manager(node)
     apply(node, wanted=wanted)
-    manager = Links(node, "auto").of("ens1")
-    text = node.read(manager.fabric_file("ens1")) or ""
+    text = node.read(Links(node, "auto").of("ens1").fabric_file("ens1")) or ""
     assert lines in text
     # The address has no subnet, so no route leads to one.
     assert "198.18.0.1/32" in text

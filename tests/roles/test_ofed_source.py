@@ -239,8 +239,7 @@ def test_gpu_driver_is_compiled_again_for_other_symbols(node: AptNode):
         return ""
 
     node.programs["dkms"] = build
-    result = run(node)
-    assert [(each["seen"], each["wanted"]) for each in result["changes"]] == [("none", "0x1a2b")]
+    assert [(each["seen"], each["wanted"]) for each in run(node)["changes"]] == [("none", "0x1a2b")]
     assert node.said(f"dkms build nvidia/575.57.08 -k {KERNEL} --force")
     assert not run(node)["changed"]
 

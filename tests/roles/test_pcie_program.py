@@ -40,8 +40,7 @@ def test_program_sets_again_what_a_boot_loses(node: Node):
     factory = Path(node.path(f"/sys/bus/pci/devices/{NIC}/config")).read_bytes()
     run(node)
     node.boot(factory)
-    line = apply.main(node, DESCRIPTION)
-    assert "MaxReadReq (running) is 512 bytes, expected 4096 bytes" in line
+    assert "MaxReadReq (running) is 512 bytes, expected 4096 bytes" in apply.main(node, DESCRIPTION)
     assert not run(node)["changed"]
     assert apply.main(node, DESCRIPTION) == ""
 

@@ -60,8 +60,7 @@ def test_what_the_firmware_agreed_on_is_refused_where_it_may(node: QosNode):
 def test_port_that_has_no_dcb_is_left_alone_and_marked(node: QosNode, make: Any, why: str):
     make(node)
     del node.tools.ports["ens1"]
-    result = run(node)
-    assert [line for line in result["notes"] if f"ens1: it has no DCB: {why}" in line]
+    assert [line for line in run(node)["notes"] if f"ens1: it has no DCB: {why}" in line]
     assert node.value(CM + "default_roce_tos") == "106"
     assert not run(node)["changed"]
 

@@ -74,8 +74,7 @@ def partition(node: FakeNode) -> None:
 
 
 def ipoib(node: FakeNode, netdev: str) -> None:
-    datagram = {"type": "32", "mtu": "2044", "mode": "datagram"}
-    node.put_all(f"/sys/class/net/{netdev}", datagram)
+    node.put_all(f"/sys/class/net/{netdev}", {"type": "32", "mtu": "2044", "mode": "datagram"})
     file = f"/etc/systemd/network/20-rdmaprov-{netdev}.network"
     node.put(f"{file}.d/rdmaprov-mtu.conf", "[Link]\nMTUBytes=2044\n")
     node.put(file, (node.root / file[1:]).read_text() + "\n[IPoIB]\nMode=datagram\n")

@@ -39,12 +39,7 @@ _ULIMIT = 'ulimit() { sed -n "s/^$1 //p" "$ROOT/.answers/ulimit"; }; '
 
 
 class FakeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
-    """testinfra's way to a made-up node.
-
-    Args:
-        root: of the node's tree.
-        known: what commands gave before, on a node like this one.
-    """
+    """testinfra's way to a made-up node; `known` commands gave that on a node like this one."""
 
     NAME = "fake"
 

@@ -37,15 +37,7 @@ SKIPPED = table("outcomes.yml")["skipped"] | {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a test ended for a target.
-
-    Args:
-        test: FILE::FUNCTION.
-        target: the node, or node and rail.
-        state: passed, failed, error, skipped.
-        said: its message.
-        asked: commands that it asked of gpu1.
-    """
+    """How a test, FILE::FUNCTION, ended for a node or a rail, and what it asked of gpu1."""
 
     test: str
     target: str
@@ -98,14 +90,7 @@ class Judge:
         hosts: FakeHosts | None = None,
         **values: object,
     ) -> list[Outcome]:
-        """Return how tests ended for gpu1 and the fleet.
-
-        Args:
-            names: the tests, or their files; all if none is named.
-            node: what the site says of gpu1.
-            hosts: the nodes as they were asked before.
-            values: what it says else.
-        """
+        """Return how tests ended for gpu1 and the fleet; all of them if none is named."""
         node = described(node or self.node, **values)
         fleet = replace(self.fleet, nodes=(node, *self.fleet.nodes[1:]))
         chosen = [
@@ -170,12 +155,7 @@ def judge(
     only: Node | None = None,
     names: frozenset[str] | None = None,
 ) -> list[Outcome]:
-    """Return how each test ended for each of its targets.
-
-    Args:
-        only: the node whose tests are run, beside those of the fleet; None for all.
-        names: the tests to run; None for all.
-    """
+    """Return how each test ended for each of its targets; `only` one node's, and the fleet's."""
     found = []
     for test, function in functions(of).items():
         if names is not None and test not in names:

@@ -24,8 +24,7 @@ def gpu_services(node: FakeNode, gpus: Iterable[str]) -> None:
     names = [f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n})\n" for n in range(len(addresses))]
     node.answer("nvidia-smi nvlink -s", "".join(head + links for head in names))
     kinds = ("Replay", "Recovery", "CRC")
-    rows = (f"\t Link {n}: {kind} Errors: 0\n" for n in range(18) for kind in kinds)
-    errors = "".join(rows)
+    errors = "".join(f"\t Link {n}: {kind} Errors: 0\n" for n in range(18) for kind in kinds)
     node.answer("nvidia-smi nvlink -e", "".join(head + errors for head in names))
     function(node, (NVSWITCH,), 0, vendor="0x10de", kind="0x068000")
     for name in ("cuda", "nvidia-ml"):

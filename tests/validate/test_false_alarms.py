@@ -50,8 +50,7 @@ def test_nothing_is_wrong_and_no_more_is_skipped(suite, fleet, nodes):
 def test_like_nodes_are_asked_the_same(suite, fleet, nodes):
     """What was learnt on one node answers for the next: the suite is one round trip for a node."""
     hosts = hosts_of(nodes)
-    state = {file: module for file, module in suite.items() if file != "test_path.py"}
-    judge(state, fleet, hosts)
+    judge({file: module for file, module in suite.items() if file != "test_path.py"}, fleet, hosts)
     one, other = (set(hosts[name].backend.ran) for name in ("gpu1", "gpu2"))
     assert one == other
 
@@ -125,8 +124,7 @@ def test_other_devices_come_and_go(judged, changed):
     """A USB NIC, a bridge of containers and an RDMA device on the management NIC are no rails."""
     for name in ("usb0", "docker0", "veth1a2b"):
         place = f"/sys/devices/virtual/net/{name}"
-        own = {"mtu": "1500", "flags": "0x1002", "ifindex": "77", "iflink": "77"}
-        changed.put_all(place, own)
+        changed.put_all(place, {"mtu": "1500", "flags": "0x1002", "ifindex": "77", "iflink": "77"})
         changed.link(f"/sys/class/net/{name}", place)
     changed.put("/sys/devices/virtual/infiniband/rxe0/parent", "docker0\n")
     changed.link("/sys/class/infiniband/rxe0", "/sys/devices/virtual/infiniband/rxe0")

@@ -90,8 +90,7 @@ def test_fault(name, suite, request, tmp_path):
 
 def test_page_of_symptoms_has_what_a_port_that_is_down_gives():
     said = TABLE["rdma-link-down"]["red"]["test_links.py::test_physical_link_is_up"]
-    page = Path(__file__).parents[2] / "docs/symptoms.md"
-    assert f"\n{said} (" in page.read_text()
+    assert f"\n{said} (" in (Path(__file__).parents[2] / "docs/symptoms.md").read_text()
 
 
 ALARMS = table("false_alarms.yml")

@@ -166,8 +166,7 @@ def test_imex_that_jobs_start(found, changed, text, properties, said):
 def test_domain_that_is_healthy(found, changed):
     """Each check of NVLink and IMEX is silent on a node of a rack, as on one of an HGX B200."""
     seen = found(**RACK)
-    imex = [state for name, (state, _) in seen.items() if "imex" in name]
-    assert imex == ["passed"] * 3
+    assert [state for name, (state, _) in seen.items() if "imex" in name] == ["passed"] * 3
     changed.remove("/sys/bus/pci/devices/0000:05:00.0")
     seen = found()
     managed = [each for each in seen if "fabric_manager" in each or "subnet_manager" in each]
@@ -192,8 +191,7 @@ def test_tmpfiles_make_the_channel_too(found, changed):
     changed.remove("/etc/modprobe.d/nvidia-imex.conf")
     line = "c /dev/nvidia-caps-imex-channels/channel0 0666 root root - 235:0\n"
     changed.put("/etc/tmpfiles.d/imex.conf", line)
-    seen = found(**RACK)
-    assert seen["test_imex_channel_after_reboot"][0] == "passed"
+    assert found(**RACK)["test_imex_channel_after_reboot"][0] == "passed"
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,7 @@ def test_runs_of_two_controllers_say_what_one_run_says(name, suite, learnt, tmp_
     for each in fault["do"]:
         node = alter(altered, node, each)
     others = [each["site"] for each in fault["do"] if each.get("everywhere")]
-    second = reduce(_described, others, fleet.nodes[1])
-    fleet = replace(fleet, nodes=(node, second))
+    fleet = replace(fleet, nodes=(node, reduce(_described, others, fleet.nodes[1])))
     own = [test for test in fault["red"] if test.startswith(FILE)]
     samples, red = compared(suite, fleet, altered, known, own)
     runs = [run_of(Path("runs"), f"2-{each}-validate", (each,), samples) for each in altered]

@@ -25,8 +25,7 @@ def said(judged):
     """Return how a check of rail 0 ended, with its message."""
 
     def end(name, node=None):
-        outcomes = judged(name, node=node)
-        return next((o.state, o.said) for o in outcomes if o.target == "gpu1-rail0")
+        return next((o.state, o.said) for o in judged(name, node=node) if o.target == "gpu1-rail0")
 
     return end
 
@@ -92,7 +91,6 @@ def test_share_is_compared_where_the_site_writes_shares(said, fleet, changed):
     name = "test_switch_qos.py::test_switch_has_bandwidth_for_lossless_priority"
     assert said(name) == ("passed", "")
     node = fleet.nodes[0]
-    written = replace(node, written=node.written | {"roce_qos_tc_percent"})
-    state, text = said(name, written)
+    state, text = said(name, replace(node, written=node.written | {"roce_qos_tc_percent"}))
     assert state == "failed"
     assert "bandwidth of priority 3 on leaf-r0 swp1 is 70 %, expected 50 % (roce_qos_tc" in text

@@ -27,11 +27,7 @@ MISSING = "silence of the ranks"  # as if the ranks had done nothing
 
 
 class Node:
-    """What a node knows between requests, and where it lies.
-
-    Args:
-        lie: `stage` is where, `unit` the number of the node in its site.
-    """
+    """What a node knows between requests; it lies in a `stage`, if it is the `unit` of its site."""
 
     def __init__(self, lie: dict[str, Any]) -> None:
         self._lie = lie

@@ -47,16 +47,7 @@ class Ran:
 
 
 class Fleet:
-    """Nodes in a directory: each has a lie, by its name; the first ones are honest.
-
-    Args:
-        directory: for everything.
-        lies: wrong answers.
-        data: what lying nodes read besides: the verb, and a good answer.
-        seed: of the wrong answers.
-        variables: of all nodes.
-        replayed: how many honest nodes answer what `data` says, too; if 0, one is as it is.
-    """
+    """Nodes that lie behind honest ones: `replayed` that answer `data`, or one as it is."""
 
     def __init__(
         self,

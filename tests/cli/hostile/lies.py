@@ -18,16 +18,7 @@ _ENDS = (
 
 @dataclass(frozen=True)
 class Lie:
-    """One wrong answer.
-
-    Args:
-        kind: what is wrong: a value, a shape, a text of the document, its end, a frame.
-        name: which one of them.
-        stage: of accept, where it is.
-        of: of accept's events, the kind that is wrong.
-        places: keys of the document, of which the seed chooses one.
-        after: good answers before it.
-    """
+    """One wrong answer: `name` of its `kind`, at one of the `places`, `after` good ones."""
 
     kind: str
     name: str
@@ -42,10 +33,7 @@ class Lie:
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether a run shows it only if no other node of the run lies.
-
-        A node that says too little looks like a victim of those that say something wrong.
-        """
+        """Return whether a run shows it only beside honest nodes, whose victim it seems."""
         return (self.stage, self.of, self.kind, self.name) in _QUIET
 
     @property
@@ -70,12 +58,7 @@ def _lies(kind: str, names: Iterable[str], **more: Any) -> Iterator[Lie]:
 
 
 def of_ansible(places: tuple[wrong.Place, ...], says: tuple[wrong.Place, ...]) -> list[Lie]:
-    """Return wrong answers to a task of Ansible's.
-
-    Args:
-        places: what must be right in the document.
-        says: where the document may say anything; if there is none, the node fails with it.
-    """
+    """Return wrong answers to a task of Ansible's; without `says`, the node fails with it."""
     return [
         *_lies("value", wrong.VALUES, places=places),
         *_lies("shape", wrong.SHAPES, places=places),

@@ -20,12 +20,7 @@ CHANGE = {"layer": "running", "device": "kernel", "setting": "x", "seen": "1", "
 
 
 def survey(site: Path, node: str) -> dict[str, Any]:
-    """Return what a survey of a node of a site answers: the role limits, which changes a setting.
-
-    Args:
-        site: with nodes that are this machine.
-        node: one of them.
-    """
+    """Return what a survey of a node answers: the role limits, which changes a setting."""
     fleet = load_site(site)
     target = Targets().of(node, fleet.variables(node))
     command = survey_command(target, request(Arguments(fleet, ("limits",)).of(node)))

@@ -22,12 +22,8 @@ REPEATED = {
 
 
 def _marks(verb: str, name: str):
-    """Return the marks of a run.
-
-    An answer that hides behind others has a run of its own, which takes as long as all of them.
-    """
-    is_long = name.startswith("alone") or (verb, name) in REPEATED
-    return [pytest.mark.long] if is_long else []
+    """Return the marks of a run: an answer that hides behind others has a run of its own."""
+    return [pytest.mark.long] if (name.startswith("alone") or (verb, name) in REPEATED) else []
 
 
 RUNS = [

@@ -51,14 +51,7 @@ class Tally:
 
 
 def try_run(verb: str, lies: list[Lie], directory: Path, chosen: int | None = None) -> Tally:
-    """Return what a verb held, against wrong answers of one run.
-
-    Args:
-        verb: one of lies.VERBS.
-        lies: one of lies.runs_of.
-        directory: for the nodes and the run; it exists and is empty.
-        chosen: the seed; that of the environment if there is none.
-    """
+    """Return what a verb held against wrong answers of one run of lies.runs_of."""
     return _TRIES[verb](directory, lies, seed() if chosen is None else chosen)
 
 

@@ -85,8 +85,7 @@ def test_another_collective_at_a_tenth_is_refused_and_just_below_its_floor_noted
     site, most = gate_site(16), 52.9 if name == "all_to_all" else 400.0
 
     def judged_at(share):
-        ran = swept(16, 8, share * most, GIB, collective=name)
-        return fleet_floor.judge_others(site, ran)
+        return fleet_floor.judge_others(site, swept(16, 8, share * most, GIB, collective=name))
 
     assert judged_at(0.85) == ([], [])
     [finding], _ = judged_at(0.1)

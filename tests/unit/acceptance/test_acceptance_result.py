@@ -177,8 +177,7 @@ def test_verdict_names_the_nodes_that_were_unreachable_and_why():
         ([slow, *lost], "refused"),
     ):
         *_, last = summary.summary_lines(GateResult(("n0", "n1", "n2"), findings=found))
-        said = f"3 nodes {verdict}; unreachable: n1, n2 (ssh: connection refused)"
-        assert last.text == said
+        assert last.text == f"3 nodes {verdict}; unreachable: n1, n2 (ssh: connection refused)"
 
 
 def test_the_schema_refuses_what_it_does_not_know():
@@ -202,8 +201,7 @@ def test_the_schema_refuses_what_it_does_not_know():
     ids=["rail", "path", "leaf"],
 )
 def test_a_finding_is_one_line_that_names_its_place(place, said):
-    found = Finding("rail.slow", "a\nb\x1b[31m", "do", **place)
-    assert found.text == rf"{said}: a\nb\x1b[31m. do"
+    assert Finding("rail.slow", "a\nb\x1b[31m", "do", **place).text == rf"{said}: a\nb\x1b[31m. do"
 
 
 def test_wrong_options_are_two_lines(capsys, tmp_path):

@@ -52,8 +52,7 @@ def test_the_only_pair_is_left_to_the_fleet_over_gloo_alone(
     monkeypatch.setattr(readings, "read_counters", lambda *_: {})
     site = made_site(tmp_path, 2, backend)
     runner, unused = FakeRunner(slow("none")), cast("Any", None)
-    options = Options(stages=parse_stages(chosen))
-    made = Gate(site.nodes, unused, options, unused, lambda _: None)
+    made = Gate(site.nodes, unused, Options(stages=parse_stages(chosen)), unused, lambda _: None)
     with ExitStack() as stack:
         run = StageRun(made, GateResult(()), runner, stack, list(site.nodes), site)
         assert run._run_one("pairs").is_skipped == skips

@@ -40,8 +40,7 @@ def test_each_path_is_found(count):
 
 
 def test_what_comes_and_goes_names_nobody():
-    names = tuple(f"n{number}" for number in range(8))
-    assert narrow(names, lambda _groups: set()) == ()
+    assert narrow(tuple(f"n{number}" for number in range(8)), lambda _groups: set()) == ()
 
 
 def test_a_rail_is_slow_beside_the_others_of_the_same_nodes():

@@ -26,16 +26,11 @@ STAGES = ("state", "preflight", "gpu")
 
 
 def event(name="h200-good", **changed):
-    said = json.loads((REAL / f"{name}.json").read_text())
-    return {**said, **changed}
+    return {**json.loads((REAL / f"{name}.json").read_text()), **changed}
 
 
 def report_of(tmp_path, events, others=()):
-    """Return the stage's report of one node for each event.
-
-    Args:
-        others: events of the first node in place of its own.
-    """
+    """Return the report of one node for each event; `others` are the first one's in its place."""
     site = made_site(tmp_path, len(events), "nccl")
     runs = []
     for node, said in zip(site.nodes, events, strict=True):
@@ -135,8 +130,7 @@ def test_a_gpu_that_does_not_end_is_named_and_no_victim(tmp_path):
     ran.nodes["n1"] = NodeRun(rc=1, left=())
     ran.take_event({**hung, "rank": 0})
     if ran.job.world > 1:
-        waits = "/torch/distributed/ store: waits for rank -1"
-        ran.take_event({**late, "where": waits, "rank": 1})
+        ran.take_event({**late, "where": "/torch/distributed/ store: waits for rank -1", "rank": 1})
     report = StageReport("gpu")
     stage.judge(report, [ran])
     assert [(e.kind, e.node, e.part) for e in report.findings] == [("gpu.hung", "n1", "GPU 0")]

@@ -25,8 +25,7 @@ from rdmaprov.perftest.model import PathResult
 
 
 def by_memory(name: str, own: NodeSurvey, rail: int = 0) -> dict[str, HostCell]:
-    cells = host_cells(name, own)
-    return {c.test.sender.memory: c for c in cells if c.test.sender.rail == rail}
+    return {c.test.sender.memory: c for c in host_cells(name, own) if c.test.sender.rail == rail}
 
 
 def judged(surveys: dict[str, NodeSurvey], slow, error: str = ""):
@@ -148,8 +147,7 @@ SLOWED = ["16.0 GT/s PCIe", "16", "32.0 GT/s PCIe", "16"]
     ],
 )
 def test_the_speed_of_a_link_that_idles_is_no_cause(changes, memory, proven):
-    surveys = {"a": survey(**changes), "b": survey(), "c": survey()}
-    findings, _ = judged(surveys, {("a", 0, memory)})
+    findings, _ = judged({"a": survey(**changes), "b": survey(), "c": survey()}, {("a", 0, memory)})
     assert [each.proven for each in findings] == [proven]
 
 

@@ -106,8 +106,7 @@ def test_nodes_by_the_sites_command(tmp_path):
     )
     assert problems(made) == []
     with open_nodes(made, choose(made.nodes, "", "")) as nodes:
-        asked = {node.name: Command('printf %s "$NODE"', 20) for node in made.nodes}
-        found = nodes.run_all(asked)
+        found = nodes.run_all({node.name: Command('printf %s "$NODE"', 20) for node in made.nodes})
     assert found == {"n1": Answer(0, "n1", ""), "n2": Answer(0, "n2", "")}
 
 

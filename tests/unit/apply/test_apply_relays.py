@@ -161,8 +161,7 @@ say({{**{EVENT!r}, "stdout": str(status)}})
 def worker_of(relay):
     """Return the process that watches ansible-runner, and the one that watches that."""
     inner = int((relay.at / "worker").read_text())
-    text = Path(f"/proc/{inner}/stat").read_text()
-    return inner, int(text.rpartition(")")[2].split()[1])
+    return inner, int(Path(f"/proc/{inner}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @pytest.mark.parametrize("who", ["the line", "inner", "outer"])
@@ -198,8 +197,7 @@ def test_interrupt_comes_to_ansible_and_its_last_events_count(tmp_path):
     ],
 )
 def test_relay_that_lacks_something_gets_no_job(tmp_path, core, says):
-    relay = Relay(tmp_path, "", core).run()
-    ((nodes, why, whole),) = relay.lost
+    ((nodes, why, whole),) = Relay(tmp_path, "", core).run().lost
     assert (tuple(nodes), whole) == (NODES, False)
     assert why.startswith(says)
     assert "run: python3 -m pip install 'ansible-core<" in why

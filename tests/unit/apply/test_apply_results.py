@@ -108,8 +108,7 @@ def test_changes_are_those_the_role_made():
 
 
 def test_node_between_a_role_and_the_last_survey_is_incomplete():
-    until = index("changed", "runner_on_start", "Read what the node is now")
-    results = run("changed", until=until)
+    results = run("changed", until=index("changed", "runner_on_start", "Read what the node is now"))
     assert results.nodes["node1"].state is NodeState.INCOMPLETE
     assert "roles started: mtu" in shown(summary.apply_lines(results))
 
@@ -313,8 +312,7 @@ def test_role_whose_long_step_runs_is_half_done_until_it_answers():
         node, _ = heard(node, kind, "nccl")
     assert (node.state, node.under_way) == (NodeState.INCOMPLETE, "ofed")
     assert role_states(node) == {"ofed": "half_done", "nccl": "pending"}
-    done = {"changed": True, "changes": [vars(change)]}
-    node, _ = heard(node, "runner_on_ok", "ofed", **done)
+    node, _ = heard(node, "runner_on_ok", "ofed", changed=True, changes=[vars(change)])
     assert (node.under_way, node.changes) == ("", {"ofed": (change,)})
     _, event = heard(node, "runner_on_ok", "survey", running=True, msg="waits for ana's run")
     assert shown([event_line(event)]) == "n1: survey: waits for ana's run"

@@ -47,11 +47,7 @@ def placed(nodes, leaves, racks, unit):
 
 
 class Cluster(Time):
-    """Nodes of a scheduler with jobs, proven by batches that take WORK_S.
-
-    Args:
-        jobs: by node, when its job ends, s.
-    """
+    """Nodes of a scheduler whose jobs end at a time, proven by batches that take WORK_S."""
 
     def __init__(self, directory, jobs=None):
         super().__init__()
@@ -171,8 +167,7 @@ def test_roll_does_all_nodes_and_no_two_of_one_domain_at_once(
 
 
 def test_units_are_racks_where_the_site_says_so(nodes):
-    racks = ["r1", "r1", "r2", ""] + ["r2"] * 8
-    found = units(placed(nodes, ["leaf"] * 12, racks, "rack"))
+    found = units(placed(nodes, ["leaf"] * 12, ["r1", "r1", "r2", ""] + ["r2"] * 8, "rack"))
     assert [each.nodes for each in found] == [NAMES[:2], (NAMES[2], *NAMES[4:]), NAMES[3:4]]
     leaf = ("fabric_leaf", "leaf")
     assert [each.domains for each in found[::2]] == [(("fabric_rack", "r1"),), (leaf,)]
@@ -209,8 +204,7 @@ def test_node_that_somebody_else_drains_meanwhile_is_left_to_them(tmp_path):
 
     def take():
         for name in ("n1", "n12"):
-            each = cluster.now[name]
-            cluster.now[name] = replace(each, drains=True, reason="RMA 4711")
+            cluster.now[name] = replace(cluster.now[name], drains=True, reason="RMA 4711")
 
     cluster.later = [(10, take)]
     roll = cluster.roll()

@@ -53,8 +53,7 @@ def test_the_known_cause_of_a_published_slow_one_is_among_the_likely(cause, id_)
 
 def test_table_of_the_docs_is_the_data_s():
     """Refresh with: python -m tests.published > docs/measurements.md."""
-    page = DOCS / "measurements.md"
-    assert page.read_text(encoding="utf-8") == published.markdown()
+    assert (DOCS / "measurements.md").read_text(encoding="utf-8") == published.markdown()
 
 
 @pytest.mark.parametrize("item", SIGNATURES, ids=lambda item: item.id)

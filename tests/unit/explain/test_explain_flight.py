@@ -54,10 +54,8 @@ def test_rank_behind_is_unknown_until_the_watchdog_says_overdue():
 
 
 def test_time_within_the_dumps_shows_that_an_operation_is_overdue():
-    later = [*DONE, call("2", 1, created=30)]
-    assert explain(WAITS, WAITS, later).code == ExitCode.FAILED
-    soon = [*DONE, call("2", 1, created=12)]
-    assert explain(WAITS, WAITS, soon).code == ExitCode.UNKNOWN
+    assert explain(WAITS, WAITS, [*DONE, call("2", 1, created=30)]).code == ExitCode.FAILED
+    assert explain(WAITS, WAITS, [*DONE, call("2", 1, created=12)]).code == ExitCode.UNKNOWN
 
 
 def test_rank_that_waits_in_another_group_is_no_cause():
@@ -93,8 +91,7 @@ def test_equal_ranks_that_ended_all_are_right():
     ],
 )
 def test_different_operations_are_wrong_and_accuse_nobody(other, is_wrong):
-    shown = explain(DONE, DONE, [other])
-    found = [each for each in shown.findings if each.proven]
+    found = [each for each in explain(DONE, DONE, [other]).findings if each.proven]
     assert bool(found) == is_wrong
     assert all(each.nodes == () and not each.part for each in found)
 

@@ -194,6 +194,5 @@ def test_large_and_packed_and_mixed_and_empty_files_are_unknown(tmp_path, monkey
 
 def test_utf_16_is_read():
     text = "hca_id: a\n\tport: 1\n\t\tstate: PORT_ACTIVE (4)\n".encode("utf-16")
-    data = given_module.decode(text)
-    (shown,) = explain_texts([GivenText("a", data)])
+    (shown,) = explain_texts([GivenText("a", given_module.decode(text))])
     assert shown.code == ExitCode.OK

@@ -27,15 +27,8 @@ ADDRESS = ("{{ unit }}/24", "{{ unit // 250 }}.{{ unit % 250 + 1 }}/16")
 class Bastion(contextlib.ExitStack):
     """A site of nodes behind a jump host, until the context ends.
 
-    Args:
-        at: a directory.
-        count: how many nodes answer; n001 is the first.
-        delay_s: each way, between this machine and the jump host.
-        dead: further nodes on which nobody listens.
-        hung: further nodes that accept connections and say nothing.
-        takes_all: whether the jump host drops no login.
-        scanned: whether strangers hold nine of the ten logins that it takes before it drops any,
-            so that two of ours at once are enough, however slow this machine is.
+    If `scanned`, strangers hold nine of the ten logins that it takes before it drops any, so that
+    two of ours at once are enough, however slow this machine is.
     """
 
     def __init__(

@@ -176,11 +176,7 @@ def wrong_command(line: str, known: dict[str, frozenset[str]]) -> str:
 def parse(
     arguments: list[str], command: click.Command = cli, above: click.Context | None = None
 ) -> Parsed:
-    """Return a command line of rdmaprov, parsed by click without calling anything.
-
-    Raises:
-        WrongCommandError: click would refuse it.
-    """
+    """Return a command line of rdmaprov, parsed by click without calling anything."""
     context = click.Context(
         command, parent=above, info_name=command.name, **command.context_settings
     )

@@ -4,8 +4,5 @@ from hypothesis import settings
 
 
 def examples(whole: int, in_check: int) -> int:
-    """Return the number of examples: all of them, or what `make check` has time for.
-
-    Others take it from the profile, tests/conftest.py.
-    """
+    """Return the number of examples: all of them, or what `make check` has time for."""
     return in_check if settings.get_current_profile_name() == "check" else whole

@@ -54,11 +54,7 @@ exec /usr/sbin/sshd -D -e -f {conf}
 
 
 class Fleet:
-    """A number of nodes, for as long as the context lasts; `site` has their hosts.yml.
-
-    Args:
-        halls: that the nodes are in, each with a relay; with 0, all are on one bridge.
-    """
+    """A number of nodes, as long as the context lasts: on one bridge, or in halls with relays."""
 
     def __init__(self, count: int, halls: int = 0) -> None:
         self.count = count

@@ -17,12 +17,7 @@ RATE_GB_S = 400.0
 
 
 class FakeRunner:
-    """Has groups reach the least share of their members.
-
-    Args:
-        share: by a node, a rail's plane and a GPU; 0 for one that hangs, None for one that dies.
-        us: half a round trip of two nodes.
-    """
+    """Has groups reach the least share of their members; 0 hangs, None dies."""
 
     def __init__(
         self,

@@ -33,14 +33,7 @@ class WrongMachine(ValueError):
 
 @dataclass(frozen=True)
 class Command:
-    """A program that ran on a machine.
-
-    Args:
-        argv: its command line.
-        stdout: what it printed, as far as the source shows it.
-        part: whether the source shows only a part.
-        stderr, rc: its errors and its exit status.
-    """
+    """A program that ran on a machine; if `part`, the source shows a part of what it printed."""
 
     argv: tuple[str, ...]
     stdout: str
@@ -55,20 +48,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Museum:
-    """A machine of the museum.
-
-    Args:
-        name: its directory's.
-        title: what it is, in one line.
-        shows: classes of hardware and software that it stands for.
-        sources: address and content of each source.
-        commands: what its programs printed.
-        files: its files by path.
-        expert: facts by key.
-        not_read: why none of our readers takes a fact here, by key.
-        taught: what was read wrongly before; empty if nothing was.
-        texts: `left_out`, `surprises`, `not_known`, each as one text.
-    """
+    """A machine of the museum; `not_read` is by fact, `taught` what was read wrongly before."""
 
     name: str
     title: str
@@ -94,11 +74,7 @@ def names() -> list[str]:
 
 
 def load(directory: Path) -> Museum:
-    """Return the machine in a directory.
-
-    Raises:
-        WrongMachine: it is not in the format.
-    """
+    """Return the machine in a directory."""
     path = directory / "machine.yml"
     if not path.is_file():
         raise WrongMachine(f"{path}: there is no such file")

@@ -27,16 +27,7 @@ _CLASSES = cases(__file__, "_classes")
 
 @dataclass
 class Hardware:
-    """Attributes as sysfs has them.
-
-    Args:
-        functions: of PCI functions by address.
-        netdevs: of network devices by name.
-        rdma: of RDMA devices by name.
-        modules: of kernel modules by name.
-        pci_of: PCI address by the name of a network or RDMA device.
-        ways: bridges above a PCI function, where a capture shows them.
-    """
+    """Attributes as sysfs has them, by address or name; `ways` are bridges above a function."""
 
     functions: Attributes = field(default_factory=lambda: defaultdict(dict))
     netdevs: Attributes = field(default_factory=lambda: defaultdict(dict))
@@ -53,8 +44,7 @@ class Hardware:
 
 def full(address: str) -> str:
     parts = address.lower().split(":")
-    domain = parts[0][-4:] if len(parts) == 3 else "0000"
-    return ":".join([domain, *parts[-2:]])
+    return ":".join([(parts[0][-4:] if len(parts) == 3 else "0000"), *parts[-2:]])
 
 
 def lspci(hardware: Hardware, text: str) -> None:

@@ -199,12 +199,7 @@ _MANAGERS = {
 
 
 class MuseumNode:
-    """The made-up node.
-
-    Args:
-        museum: the machine.
-        root: where its tree goes.
-    """
+    """The made-up node."""
 
     def __init__(self, museum: Museum, root: Path) -> None:
         self.museum = museum

@@ -218,8 +218,7 @@ def _kernel_arguments(node: MuseumNode, wanted: list[str]) -> Said:
 def _peermem(node: MuseumNode, _wanted: object) -> Said:
     if not node.has("/sys/module"):
         return {}
-    loaded = is_loaded(node.machine, "nvidia_peermem")
-    return {"role": "nvidia_peermem" if loaded else "none"}
+    return {"role": "nvidia_peermem" if is_loaded(node.machine, "nvidia_peermem") else "none"}
 
 
 def _os(node: MuseumNode, wanted: Mapping[str, str]) -> Said:

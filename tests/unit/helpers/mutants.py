@@ -19,18 +19,7 @@ ALL = "*"
 
 @dataclass(frozen=True)
 class Entry:
-    """A kind of fault or behaviour.
-
-    Args:
-        kind: in words.
-        moved: the tests that have it in `make test-lab`, by their file in tests/lab, or in tests.
-        faults: of the lab's catalogue, which it is about.
-        proof: the test of `make test`, as pytest names it; empty if there is none.
-        file: what that tests.
-        line: one of it, without the blanks around it.
-        broken: what stands in its place.
-        only: why there is no proof.
-    """
+    """A kind of fault or behaviour, as the head of tests/mutants.yml describes it."""
 
     kind: str
     moved: Mapping[str, Sequence[str]]

@@ -33,13 +33,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Slurm:
-    """Slurm's daemons, all of them children of this process.
-
-    Args:
-        place: a directory with a short name, as a socket's may not be long.
-        names: of the nodes.
-        more: lines of slurm.conf.
-    """
+    """Slurm's daemons, children of this process; a socket wants a place with a short name."""
 
     def __init__(self, place: Path, names: tuple[str, ...], more: str = "") -> None:
         self.place, self.names, self._more = place, names, more

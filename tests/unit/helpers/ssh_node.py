@@ -26,13 +26,7 @@ class Sshd:
         directory.joinpath("authorized_keys").write_text((directory / "key.pub").read_text())
 
     def variables(self, address: str, *settings: str, known: str = "host_key") -> dict[str, Any]:
-        """Return connection variables of a node.
-
-        Args:
-            address: its ansible_host, which nobody resolves.
-            settings: further lines of sshd_config.
-            known: whose public key known_hosts has; none if empty.
-        """
+        """Return connection variables of a node; known_hosts has the key `known`, none if empty."""
         config = self.directory / f"sshd_{address}"
         config.write_text(
             "\n".join(

@@ -68,10 +68,7 @@ class Texts:
         self.write(TABLES, "".join(kept))
 
     def route(self, change: Callable[[str, int, int, str], int | None]) -> None:
-        """Change ports of tables: called with the switch, LID, port and description of each.
-
-        None leaves the entry out.
-        """
+        """Change ports of tables by switch, LID, port and description; None drops the entry."""
         rows, switch, count = [], "", 0
         for line in self.read(TABLES).splitlines():
             if head := re.match(r"Unicast.*\((.*)\):", line):

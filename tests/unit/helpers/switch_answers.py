@@ -33,8 +33,7 @@ class SavedAnswers:
         return self
 
     def write(self, name: str, content: object) -> SavedAnswers:
-        text = content if isinstance(content, str) else json.dumps(content)
-        (self.path / name).write_text(text)
+        (self.path / name).write_text(content if isinstance(content, str) else json.dumps(content))
         return self
 
     def read(self) -> SwitchReading:

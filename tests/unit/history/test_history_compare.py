@@ -154,8 +154,7 @@ def test_fall_at_once_is_no_drift(step, count, at, seed):
 
 
 def test_what_recovers_is_two_changes():
-    values = series(12, seed=2) + series(12, step=0.2, at=0, seed=3) + series(12, seed=4)
-    down, up = shifts(values)
+    down, up = shifts(series(12, seed=2) + series(12, step=0.2, at=0, seed=3) + series(12, seed=4))
     assert (down.place, up.place) == (12, 24)
     assert down.share < 0 < up.share
 
@@ -180,8 +179,7 @@ def test_few_or_equal_values_say_nothing(values):
 @pytest.mark.parametrize("noise", [0.01, 0.05])
 def test_noise_is_seldom_a_change(noise):
     """bench/history.py measures it with more series; docs/history.md has the figures."""
-    found = sum(bool(shifts(series(30, noise=noise, seed=seed))) for seed in range(300))
-    assert found <= 2
+    assert sum(bool(shifts(series(30, noise=noise, seed=seed))) for seed in range(300)) <= 2
 
 
 @pytest.mark.parametrize("drift", [0.0, 0.02, -0.02])

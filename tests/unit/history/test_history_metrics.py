@@ -219,8 +219,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.headers.append(dict(self.headers))
-        status = self.server.statuses.pop(0) if self.server.statuses else 204
-        self.send_response(status)
+        self.send_response(self.server.statuses.pop(0) if self.server.statuses else 204)
         self.send_header("Location", "http://127.0.0.1:1/elsewhere")
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -74,8 +74,7 @@ def test_every_hint_names_ansible_by_the_same_function():
     """A text such as `ansible -i` in a message of the program would name what is not in PATH."""
     written = re.compile(r"ansible(-\w+)? (-i|collection) ")
     source = Path(cli.__file__).parents[1]
-    found = [path.name for path in source.rglob("*.py") if written.search(path.read_text())]
-    assert found == []
+    assert [path.name for path in source.rglob("*.py") if written.search(path.read_text())] == []
 
 
 @pytest.mark.parametrize(

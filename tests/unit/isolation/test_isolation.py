@@ -58,8 +58,7 @@ def test_any_two_slow_nodes_are_named(count):
 
 def test_half_of_a_fleet_is_named():
     bad = dict.fromkeys(random.Random(3).sample(names(32), 16), 0.5)
-    done = found(32, nodes=bad)
-    assert {part.nodes for part in done.parts} == {(name,) for name in bad}
+    assert {part.nodes for part in found(32, nodes=bad).parts} == {(name,) for name in bad}
 
 
 @pytest.mark.parametrize(("one", "other"), [(0, 1), (3, 4), (0, 7), (2, 6)])
@@ -273,8 +272,7 @@ def test_a_node_that_is_slow_at_times_is_named(count, size):
     for seed in range(20):
         leaf_of, node = leaves(count, size), f"n{seed * 7 % count}"
         world = World(noise=0.01, leaf_of=leaf_of, seed=seed)
-        search = FleetSearch(names(count), at_times(world, node, 0.35, seed), leaf_of)
-        parts = locate(search)
+        parts = locate(FleetSearch(names(count), at_times(world, node, 0.35, seed), leaf_of))
         assert all(node in part.nodes for part in parts), parts
         assert not any(part.proven for part in parts if part.nodes != (node,))
         named += any(part.nodes == (node,) for part in parts)

@@ -445,5 +445,4 @@ def test_there_are_30_kinds_of_faults_and_some_are_kept_for_the_test():
 def test_page_of_symptoms_has_what_the_gate_says_of_a_throttled_node():
     [kind] = [each for each in kinds() if each.name == "throttled-power"]
     [finding] = accept(usual_shape(16), kind, 1, stages=USUAL).result.findings
-    page = Path(__file__).parents[3] / "docs/symptoms.md"
-    assert f"\n{finding.text}\n" in page.read_text()
+    assert f"\n{finding.text}\n" in (Path(__file__).parents[3] / "docs/symptoms.md").read_text()

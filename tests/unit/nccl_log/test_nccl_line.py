@@ -48,8 +48,7 @@ def test_list_of_devices_that_nccl_cut_ends_at_the_last_whole_one():
         line.split(" [1]mlx5_1")[0] + " [1]mlx5_1:1/Ro" if "NET/IB : Using" in line else line
         for line in job.lines()
     ]
-    channels = of("\n".join([*cut, ""])).channels
-    assert {channel.hcas for channel in channels} == {("mlx5_0",), ()}
+    assert {channel.hcas for channel in of("\n".join([*cut, ""])).channels} == {("mlx5_0",), ()}
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,7 @@ def test_hca_that_most_hosts_leave_idle_accuses_none_of_them():
 
 
 def test_ranks_without_a_line_are_named():
-    job = Job(gpus=4)
-    half = "".join(f"{line}\n" for line in job.lines() if line.startswith("node0"))
-    matrix = of(half)
+    matrix = of("".join(f"{line}\n" for line in Job(gpus=4).lines() if line.startswith("node0")))
     assert matrix.absent == (4, 5, 6, 7)
     assert judge(matrix, Transport.ROCE, gdr=True, every_rank=False) == []
     (problem,) = transport.judge(matrix, Transport.ROCE, None, True)
@@ -196,8 +194,7 @@ def test_a_host_whose_log_was_cut_is_unknown():
     own = [line for line in lines if line.startswith("node1:101") and "NET/" in line]
     cut = own.index(next(line for line in own if "via NET/" in line)) + 1
     kept = [line for line in lines if not line.startswith("node1")]
-    found = mismatches("\n".join([*kept, *own[:cut], ""]))
-    assert not [one for one in found if one.proven]
+    assert not [one for one in mismatches("\n".join([*kept, *own[:cut], ""])) if one.proven]
 
 
 def test_a_missing_hca_of_a_whole_log_names_its_host():

@@ -19,15 +19,7 @@ LINE = 50.0
 
 @dataclass
 class World:
-    """A fabric by what its parts carry, as shares of a line; 0 is an error, text is that error.
-
-    Args:
-        sends, receives: by node and rail.
-        paths: by both ends and rail, each direction.
-        blocks: by leaf, leaf and rail, each direction; `*` is any other leaf.
-        rails: by rail.
-        duty: the share of rounds in which any of it shows.
-    """
+    """A fabric by shares of a line that parts carry, in `duty` of the rounds; 0 or text fails."""
 
     count: int = 16
     per_leaf: int = 4

@@ -35,8 +35,7 @@ def test_answer_has_status_and_each_byte_of_the_output(probe):
 
 def test_command_reads_its_own_input_and_not_the_requests(probe):
     assert probe.run("n1", "cat").out == ""
-    answers = probe.run_all({"n1": Command("wc -c", 10, b"x" * 300_000)})
-    assert answers["n1"].out.strip() == "300000"
+    assert probe.run_all({"n1": Command("wc -c", 10, b"x" * 300_000)})["n1"].out.strip() == "300000"
 
 
 def test_same_command_runs_once_unless_asked_afresh(probe, tmp_path):
@@ -127,8 +126,7 @@ def test_node_that_is_stuck_is_unreachable_and_others_are_not(monkeypatch, tmp_p
     pid = tmp_path / "agent"
     hang = f'if [ -e "$HANG" ]; then echo $PPID $$ >{pid}; kill -STOP $PPID $$; fi'
     stuck = here("n2", argv=("/bin/sh", "-c", 'export HANG=/; eval "$0"'))
-    nodes = {"n1": here(), "n2": stuck, "n3": here("n3")}
-    probe = Probe(nodes, Limits(command_s=0.1, node_s=0.5))
+    probe = Probe({"n1": here(), "n2": stuck, "n3": here("n3")}, Limits(command_s=0.1, node_s=0.5))
     probe.run("n1", hang)
     with pytest.raises(
         NodeUnreachable, match=r"1 of 1 commands did not answer in 0.5 s, nor in 0.5 s more"

@@ -208,8 +208,7 @@ def stopped_sshd():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         argv = ("ssh", "-T", "-F", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1")
-        port = str(listener.getsockname()[1])
-        target = here(argv=(*argv, "-p", port, "127.0.0.1"), connect_s=1)
+        target = here(argv=(*argv, "-p", str(listener.getsockname()[1]), "127.0.0.1"), connect_s=1)
         yield SimpleNamespace(target=target, listener=listener)
 
 

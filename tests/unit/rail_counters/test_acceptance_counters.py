@@ -287,8 +287,7 @@ LEAF_1, BAD_LINK = ("n4", "n5", "n6", "n7"), ((5, 0), 5000)
     ],
 )
 def test_losses_name_the_part_that_explains_them(lost, symbol_error, named):
-    own = {"port__symbol_error": symbol_error} if symbol_error else {}
-    assert judge(lost, **own) == named
+    assert judge(lost, **{"port__symbol_error": symbol_error} if symbol_error else {}) == named
 
 
 def test_losses_everywhere_are_the_fabric_s():

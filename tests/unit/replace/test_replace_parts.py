@@ -87,8 +87,7 @@ def site(tmp_path):
 def run_of(site, name, code, nodes):
     path = site.parent / "runs" / name / "results.json"
     path.parent.mkdir(parents=True)
-    data = {"schema": 1, "site": str(site), "exit_code": code, "nodes": nodes}
-    path.write_text(json.dumps(data))
+    path.write_text(json.dumps({"schema": 1, "site": str(site), "exit_code": code, "nodes": nodes}))
 
 
 def test_known_good_is_who_the_last_gate_and_validate_found_nothing_against(site):

@@ -159,8 +159,7 @@ def test_nodes_that_a_probe_proved_are_counted():
 
 
 def test_plan_names_each_setting_with_its_nodes():
-    view = of_apply.view(runs.applied(4, "plan"))
-    changes = {each.role: each.lines for each in view.changes}
+    changes = {each.role: each.lines for each in of_apply.view(runs.applied(4, "plan")).changes}
     assert changes["mtu"][0] == (
         "3 nodes (gpu[1,3-4])",
         "ens1 MTU 1500 → 9000 (running, configured)",

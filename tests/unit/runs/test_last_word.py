@@ -185,8 +185,7 @@ def test_node_that_validate_could_not_reach_is_told_so_with_the_cause(tmp_path):
     told = {"node": NODE, "message": f"{NODE}: ssh: no route to host. Try: ssh {NODE}"}
     data["checks"] = [{"test": "a", "outcome": "error", "also": ["b"], **told}]
     path.write_text(json.dumps(data))
-    words = last_words(fleet.site, [NODE], fleet.runs)
-    (found,) = preflight.run_state(words, [NODE]).findings
+    (found,) = preflight.run_state(last_words(fleet.site, [NODE], fleet.runs), [NODE]).findings
     why = f"{path.parent.name} could not reach it: ssh: no route to host"
     assert found.what == f"not measured: {why}"
 

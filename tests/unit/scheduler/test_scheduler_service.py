@@ -227,8 +227,7 @@ def test_node_whose_daemon_does_not_answer_is_not_up_and_our_old_reason_nobodys_
 )
 def test_state_is_read_in_every_version_s_words(word, idle, drains, busy, up):
     status = parse_nodes(f"NodeName=n1 Arch=x86_64 State={word} ThreadsPerCore=1\n", ["n1"])["n1"]
-    seen = (status.idle, status.drains, status.busy, status.up)
-    assert seen == (idle, drains, busy, up)
+    assert (status.idle, status.drains, status.busy, status.up) == (idle, drains, busy, up)
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,7 @@ def reason(slurm, node):
 
 
 def test_idle_node_is_drained_readably_and_returned(slurm):
-    before = Slurm().status(NAMES)
-    assert all(each.idle and each.up and not each.drains for each in before.values())
+    assert all(each.idle and each.up and not each.drains for each in Slurm().status(NAMES).values())
     assert take_out(Slurm(), ["n0"], "replace n0", wait_s=20)["n0"].is_ok
     assert "rdmaprov: replace n0" in slurm.ask("sinfo", "-R", "-h", "-o", "%E|%N")
     assert Slurm().status(["n1"])["n1"].idle
@@ -86,8 +85,7 @@ def test_job_that_runs_is_seen_and_ends_unharmed(slurm, tmp_path):
 
 def test_job_that_does_not_end_in_time_keeps_its_node(slurm):
     job = begin_job(slurm, *ALONE)
-    found = take_out(Slurm(), ["n0"], "replace", wait_s=0)["n0"]
-    assert found.code is ExitCode.UNKNOWN
+    assert take_out(Slurm(), ["n0"], "replace", wait_s=0)["n0"].code is ExitCode.UNKNOWN
     assert end_of(slurm, job) == "RUNNING"
     assert Slurm().status(["n0"])["n0"].is_ours
 

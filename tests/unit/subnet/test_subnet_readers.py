@@ -34,8 +34,7 @@ def test_edr_fabric_with_a_cable_at_ddr():
 
 
 def test_voltaire_with_hcas_of_three_vendors():
-    cables = read_discovery(real("voltaire-4036-qdr.txt")).cables
-    ends = {cable.far.name: cable for cable in cables}
+    ends = {cable.far.name: cable for cable in read_discovery(real("voltaire-4036-qdr.txt")).cables}
     assert {place(name).host for name in ends} == {"larissa", "triton", "telesto", "skoll"}
     assert ends["larissa HCA-1"].near.name == "Voltaire 4036 # v4036"
     telesto = ends["telesto HCA-1"]

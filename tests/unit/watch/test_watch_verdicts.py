@@ -188,8 +188,7 @@ def test_rail_that_counts_no_cnps_is_not_called_a_victim():
     def paused(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
         rows[0][1].paused = 0.5
 
-    left_out = frozenset({"hw.rp_cnp_handled"})
-    verdicts = under(paused, left_out=left_out).verdicts()
+    verdicts = under(paused, left_out=frozenset({"hw.rp_cnp_handled"})).verdicts()
     assert {word(each) for each in verdicts} == {"unknown"}
 
 
