@@ -1,5 +1,6 @@
 """A switch's announcements by LLDP, and what sends them from a machine without a daemon."""
 
+from tests.tables import cases
 from tests.validate.switches import APPLICATIONS, ETS, PFC
 
 # TLVs of a switch with lossless RoCE: IEEE 802.1Q subtypes 9, 11, 12; 802.3 subtype 4, 9216 bytes.
@@ -12,18 +13,7 @@ _SUBTYPES = {
 }
 _GROUP_SENDER_TYPE = bytes.fromhex("0180c200000e02000000000188cc")
 # Sends each frame at its port each second: python3 -c SEND SECONDS [NETDEV FRAME]...
-SEND = """
-import socket, sys, time
-senders = []
-for netdev, frame in zip(sys.argv[2::2], sys.argv[3::2]):
-    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    sender.bind((netdev, 0))
-    senders.append((sender, bytes.fromhex(frame)))
-for _ in range(int(sys.argv[1])):
-    for sender, frame in senders:
-        sender.send(frame)
-    time.sleep(1)
-"""
+SEND = cases(__file__, "send")
 
 
 def framed(unit: bytes) -> str:

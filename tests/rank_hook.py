@@ -2,63 +2,17 @@
 
 from pathlib import Path
 
+from tests.tables import cases
+
 # The body of `change` follows, indented. It may call torch's own by the names that are kept here.
-RANK_HOOK = """\
-import importlib.abc, os, sys
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "agent.rank":
-            sys.meta_path.remove(self)
-            change()
-if "RANK" in os.environ:
-    sys.meta_path.insert(0, Finder())
-def change():
-    import time
-    import torch.distributed as dist
-    reduce, gather, calls = dist.all_reduce, dist.all_gather_into_tensor, []
-"""
+RANK_HOOK = cases(__file__, "rank_hook")
 # A rank that waits for ever in Python itself, in its sweep.
-HANG = """\
-    def all_reduce(*words, **options):
-        calls.append(1)
-        if len(calls) == 40:
-            time.sleep(36000)
-        return reduce(*words, **options)
-    dist.all_reduce = all_reduce
-"""
+HANG = cases(__file__, "hang")
 # What follows makes the ranks of one node slow. Ten milliseconds of each hundred, as cpulimit does.
-CPU_LIMIT = """\
-    import signal
-    rank = os.getpid()
-    if os.fork() == 0:
-        while os.getppid() == rank:
-            os.kill(rank, signal.SIGSTOP)
-            time.sleep(0.09)
-            os.kill(rank, signal.SIGCONT)
-            time.sleep(0.01)
-        os._exit(0)
-"""
+CPU_LIMIT = cases(__file__, "cpu_limit")
 # Eight times the work for each matrix, without a pause.
-SLOW_CPU = """\
-    import torch
-    from torch.nn import functional
-    multiply, layer = torch.matmul, functional.linear
-    def repeated(work):
-        def slow(*words, **options):
-            for _ in range(7):
-                work(*words, **options)
-            return work(*words, **options)
-        return slow
-    torch.matmul, functional.linear = repeated(multiply), repeated(layer)
-"""
-SLOW_DATA = """\
-    import torch
-    make = torch.randint
-    def randint(*words, **options):
-        time.sleep(0.5)
-        return make(*words, **options)
-    torch.randint = randint
-"""
+SLOW_CPU = cases(__file__, "slow_cpu")
+SLOW_DATA = cases(__file__, "slow_data")
 
 
 def late_steps(seconds: float) -> str:

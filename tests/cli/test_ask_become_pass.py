@@ -10,6 +10,7 @@ import click
 import pexpect
 import pytest
 from tests.program import finish, spawn
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import VERBS, cli
@@ -17,20 +18,7 @@ from rdmaprov.cli import VERBS, cli
 BECOME = "hunter22"
 SUM = hashlib.sha256(BECOME.encode()).hexdigest()
 # As sudo asks: the prompt that it is given on standard error, then one line of standard input.
-SUDO = """\
-#!/bin/sh
-while [ $# -gt 0 ] && [ "$1" != -p ]; do shift; done
-[ $# -gt 0 ] || { echo 'sudo: a password is required' >&2; exit 1; }
-printf %s "$2" >&2
-read -r said
-if [ "$(printf %s "$said" | sha256sum)" != '{sum}  -' ]; then
-    echo 'sudo: 1 incorrect password attempt' >&2
-    exit 1
-fi
-echo "$PPID" >>{answered}
-shift 4
-exec "$@"
-"""
+SUDO = cases(__file__, "sudo")
 OWN_TEST = "def test_node(host):\n    assert host.run('true').rc == 0\n"
 
 
@@ -68,14 +56,7 @@ def ask(place: Path, password: str, *words: str) -> tuple[int, str]:
 
 # One of what asks through Ansible, one of what asks through the probe.
 READERS = ("discover", "validate")
-CONNECTING = {
-    "discover": ["discover", "site"],
-    "validate": ["validate", "site", "test_mine.py"],
-    "accept": ["accept", "site", "--ignore-validate"],
-    "tune": ["tune", "site"],
-    "subnet": ["subnet", "ib"],
-    "watch": ["watch", "site", "--for", "1s"],
-}
+CONNECTING = cases(__file__, "connecting")
 
 
 @pytest.mark.parametrize("words", CONNECTING.values(), ids=CONNECTING)

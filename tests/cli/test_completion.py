@@ -7,27 +7,15 @@ import sys
 import pytest
 from tests.cli.hostile_sites import Hostile
 from tests.program import call
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.shell import execute
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
 
-SCRIPT = """\
-#!/bin/sh
-touch {canary}
-echo '{{"made": {{"hosts": ["n7"]}}}}'
-"""
-HOSTS = """\
-all:
-  children:
-    rack1:
-      hosts:
-        gpu-1-[01:03]: {secret: !vault abc}
-        "$(touch {canary})":
-    "rack;2": {hosts: {n1: }}
-  hosts: {login: {x: "{{ lookup('pipe', 'touch {canary}') }}"}, "a,b": , -x: }
-"""
+SCRIPT = cases(__file__, "script")
+HOSTS = cases(__file__, "hosts")
 
 
 def completed(place, before="", verb="validate"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.tables import cases
 from tests.unit.helpers.nccl_jobs import Job
 
 from rdmaprov import cli
@@ -52,11 +53,7 @@ def test_logs_of_a_job_are_judged_as_nccl_log_judges_them(case, explain, monkeyp
 
 
 LINKS = "subnet/ibsim/ibnetdiscover-p.txt"
-ERRORS = """Errors for "node001 mlx5_1"
-   GUID 0x100003 port 1: [PortRcvErrors == 52]
-
-## Summary: 40 nodes checked, 1 bad nodes found
-"""
+ERRORS = cases(__file__, "errors")
 
 
 @pytest.mark.parametrize(
@@ -81,13 +78,7 @@ def test_faults_of_links_are_joined_with_the_job_that_used_them(host, said, expl
     assert bool(together) == bool(said)
 
 
-BANNER = """# Collective test starting: all_reduce_perf
-#  Rank   0 Group  0 Pid  40 on gpu01 device 0 [0000:18:00] NVIDIA H100
-#  Rank   1 Group  0 Pid  40 on gpu02 device 0 [0000:18:00] NVIDIA H100
-#       size         count      type   redop    root     time   algbw   busbw #wrong
-  8589934592    2147483648     float     sum      -1  59390.1  144.64  287.01      0
-# Out of bounds values : 0 OK
-"""
+BANNER = cases(__file__, "banner")
 
 
 @pytest.mark.parametrize(
@@ -104,13 +95,7 @@ def test_lost_rails_are_rails_of_the_floor(card, rails, explain, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("device", "mtu", "said", "absent"),
-    [
-        ("mlx5_2", 4096, "mlx5_2 is one of 4 ConnectX-6 Dx of 100 Gb/s; the 400 Gb", "and MTU"),
-        ("mlx5_2", 1024, "are mlx5_0, mlx5_3, mlx5_4, mlx5_6, mlx5_9, mlx5_10: was", "+MTU"),
-        ("mlx5_0", 1024, "and MTU; try", "right device"),
-        ("mlx5_0", 4096, "its port of 400 Gb/s", "right device"),
-    ],
+    ("device", "mtu", "said", "absent"), cases(__file__, "port_that_others_outrun_is_said")
 )
 def test_port_that_others_outrun_is_said(device, mtu, said, absent, explain, tmp_path):
     test, text = tmp_path / "bw.txt", (FIXTURES / "perftest/bw-24-mib.txt").read_text()

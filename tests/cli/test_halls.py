@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.cli.test_bastion import without_times
 from tests.program import ARGV, start
+from tests.tables import cases
 from tests.unit.helpers.fleet import Fleet
 from tests.unit.helpers.waiting import until
 
@@ -21,28 +22,9 @@ pytestmark = [
 ]
 
 COUNT, HALLS = 6, 2
-SITE = {
-    "fabric_kind": "roce",
-    "fabric_link_gbps": 100,
-    "fabric_rails": [{"netdev": "rail0"}, {"netdev": "rail1"}],
-    "limits_memlock_services": [],
-}
+SITE = cases(__file__, "site")
 # Each node says that it was asked, and answers when it is allowed to.
-CHECKS = """\
-ASK = "echo x >>{at}/asked; until test -e {at}/go; do sleep 0.1; done; hostname"
-
-
-def test_name(host, node):
-    assert host.run("echo %s", node.name).stdout.strip() == node.name
-
-
-def test_held(host, node):
-    assert host.run(ASK, everywhere=True, time_limit_s=300).rc == 0
-
-
-def test_wrong(host, node):
-    assert node.name != "n001", f"{{node.name}}: wrong"
-"""
+CHECKS = cases(__file__, "checks")
 
 
 @pytest.fixture

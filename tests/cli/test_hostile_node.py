@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.program import call
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
@@ -26,13 +27,7 @@ SURVEY = {
     "boot_id": BOOT_ID,
 }
 # Its Python: a survey gets the first answer, a role's module the second one.
-LIAR = """\
-#!/bin/sh
-case "$(cat "$@" 2> /dev/null; cat)" in
-*plugins/modules/survey* | *rdmaprov.node.survey*) cat {survey} ;;
-*) cat {role} ;;
-esac
-"""
+LIAR = cases(__file__, "liar")
 HONEST = "honest"
 NOTHING = "limits_memlock_users: []\nlimits_memlock_services: []\nlimits_sysctl: {}\n"
 ODD_SURVEYS: list[tuple[dict[str, object], str]] = [
@@ -53,13 +48,7 @@ ODD_SURVEYS: list[tuple[dict[str, object], str]] = [
     ({"roles": {"limits": {**PLAN, "interrupts": "none"}}}, "interrupts is no list"),
 ]
 NO_SURVEYS = ["", "x", "[1]", "null", '{"roles": NaN', "\x1b[2J{}"]
-ODD_ANSWERS = [
-    {"changed": 1},
-    {"changed": True, "changes": {}},
-    {"failed": True},
-    {"failed": True, "held": {"holder": {"user": "\x1b[2J"}, "running": True, "left_s": 1e9}},
-    {},
-]
+ODD_ANSWERS = cases(__file__, "odd_answers")
 
 
 class Site:

@@ -3,23 +3,15 @@
 import pytest
 from tests.cli.slurm_place import begin_job, fresh_place
 from tests.program import call
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.slurm_cluster import running_cluster
 
 from rdmaprov.exit_codes import ExitCode
 
-OWN = """\
-scheduler_kind: command
-scheduler_state_command: [/bin/echo, idle, "{node}"]
-scheduler_drain_command: [/bin/true, "{node}", "{reason}"]
-scheduler_resume_command: [/bin/true, "{node}"]"""
+OWN = cases(__file__, "own")
 NAMES = ("n1", "n2", "n3")
-HOSTS = """\
----
-nodes:
-  hosts: {n1: {unit: 1}, n2: {unit: 2}, n3: {unit: 3}}
-  vars: {ansible_host: 127.0.0.1, ansible_port: 1}
-"""
+HOSTS = cases(__file__, "hosts")
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_over_ssh import CHECK, VARIABLES, WANTED
+from tests.tables import cases
 from tests.unit.helpers.bastion import SETTINGS
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
@@ -37,24 +38,7 @@ DEBIAN = {
 TIMEOUT_S = 1800  # one image; a minute where this machine has nothing else to do
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="a survey needs root")]
-JOB = """\
----
-- name: Prove the site
-  hosts: localhost
-  connection: local
-  gather_facts: false
-  tasks:
-    - name: Plan
-      ansible.builtin.command: rdmaprov plan site --roles limits
-      register: plan
-      changed_when: plan.rc == 5
-      failed_when: plan.rc not in [0, 5]
-    - name: Validate
-      ansible.builtin.command: rdmaprov validate site test_own.py
-      changed_when: false
-- name: Plan by the collection
-  ansible.builtin.import_playbook: rdmaprov.node.plan
-"""
+JOB = cases(__file__, "job")
 
 
 class Images:

@@ -6,6 +6,7 @@ import sys
 import jsonschema
 import pytest
 from tests.program import call
+from tests.tables import cases
 from tests.unit.acceptance.test_acceptance_result import SCHEMA
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
@@ -19,12 +20,7 @@ WAIVER = (
     "roce_qos_trust: pcp\n"
     "fabric_waivers: [{rule: qos.trust, reason: 'old <b>switch</b>', nodes: [n1, n2]}]\n"
 )
-WAIVED = {
-    "rule": "qos.trust",
-    "reason": "old <b>switch</b>",
-    "nodes": ["n1", "n2"],
-    "found": "roce_qos_trust: ports trust PCP, but rail 0 has no VLAN tag to carry it",
-}
+WAIVED = cases(__file__, "waived")
 LINE = "waived (qos.trust: old <b>switch</b>): roce_qos_trust: ports trust PCP"
 
 
@@ -80,18 +76,7 @@ def test_problems_of_a_site_leave_standard_output_empty(site, verb):
     assert not (site.parent / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("validate", "site", "--no-such-option"),
-        ("validate", "site", "-k", "no_such_test"),
-        ("plan", "site", "--roles", "no_such_role"),
-        ("apply", "site", "--ask"),
-        ("accept", "site", "--limit", "n1"),
-        ("accept", "site", "--limit", "n9"),
-        ("check", "nowhere"),
-    ],
-)
+@pytest.mark.parametrize("words", cases(__file__, "refusal_leaves_standard_output_empty"))
 def test_refusal_leaves_standard_output_empty(site, words):
     done = run(site, *words, "--json", "-")
     assert done.returncode in (ExitCode.USAGE, ExitCode.INVALID_SITE)

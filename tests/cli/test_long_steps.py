@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.cli.namespaced import hosts, needs_namespace
 from tests.program import ARGV, start
+from tests.tables import cases
 from tests.unit.helpers import systemd_standin
 from tests.unit.helpers.sites import GOOD, write
 
@@ -24,27 +25,8 @@ from rdmaprov.exit_codes import ExitCode
 pytestmark = [needs_namespace, pytest.mark.waits]
 
 MOUNTS = {"run": "/run", "bin": "/usr/local/sbin", "limits.d": "/etc/security/limits.d"}
-PODMAN = """\
-#!/bin/sh
-cd /usr/local/sbin
-case "$1" in
-image) test -e pulled || { echo "no such image" >&2; exit 1; } ;;
-pull)
-  echo "$HTTPS_PROXY" > pulls
-  sleep "$(cat seconds)"
-  test ! -e broken || { echo torn >&2; exit 1; }
-  touch pulled ;;
-esac
-"""
-VARIABLES = """\
----
-torch_runtime_kind: container
-torch_runtime_container_tool: podman
-torch_runtime_image: registry.example/torch@sha256:{digest}
-limits_memlock_users: [nobody]
-limits_memlock_services: []
-limits_sysctl: {{}}
-"""
+PODMAN = cases(__file__, "podman")
+VARIABLES = cases(__file__, "variables")
 ROLES = ("--roles", "limits,torch_runtime")
 SLOW_S, LONG_S = 40, 600
 WAIT_S = 120

@@ -15,6 +15,7 @@ import pytest
 from tests.cli.namespaced import STATE, needs_namespace
 from tests.cli.test_busy import MOUNTS, VARIABLES, Node
 from tests.program import ARGV
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import SSHD, Sshd
@@ -25,40 +26,11 @@ from rdmaprov.exit_codes import ExitCode
 pytestmark = [needs_namespace, pytest.mark.program, pytest.mark.waits]
 
 BINDS = {**MOUNTS, "state": STATE, "boot_id": "/proc/sys/kernel/random/boot_id"}
-ENTER = """\
-#!/bin/sh
-export PATH=/usr/local/sbin:$PATH
-exec unshare --mount sh -c 'cd {at}/node && {binds} && cd / && exec sh -c "$SSH_ORIGINAL_COMMAND"'
-"""
-PROXY = """\
-#!/bin/sh
-test ! -e {at}/down || {{ touch {at}/tried; echo SSH-1.5-down; exit; }}  # no dropped login
-exec {sshd} "$@"
-"""
-SHUTDOWN = """\
-#!/bin/sh
-cd {at}
-trap '' HUP  # its terminal ends with it
-boot() {{ touch down; setsid $0 boot $1 > boot.log 2>&1 < /dev/null & }}
-test $1 = boot || {{ echo "$*" >> asked; {ends}; exit; }}
-until test -e $2; do sleep 1; done
-test $2 = tried || cat /proc/sys/kernel/random/uuid > node/boot_id
-echo 1 > node/module/mlx5_core/parameters/prof_sel
-rm -rf node/run/*
-echo starting > running
-rm down
-sleep 7
-echo degraded > running
-"""
+ENTER = cases(__file__, "enter")
+PROXY = cases(__file__, "proxy")
+SHUTDOWN = cases(__file__, "shutdown")
 # Each boots once a file is there.
-ENDS = {
-    "boots": "boot down",
-    "held": "boot go",
-    "dead": "touch down",
-    "stuck": "true",
-    "same": "boot tried",
-    "refuses": "echo 'Call to Reboot failed: Access denied' >&2; exit 1",
-}
+ENDS = cases(__file__, "ends")
 LIMITS_S = {"dead": 60, "stuck": 60, "same": 100}
 GIVEN = '{"apply_force_busy": true, "apply_roles": ["mlx5"]}'
 WAIT_S = 900

@@ -9,6 +9,7 @@ from html import escape
 
 import pytest
 from tests.report import gate_runs, runs
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 
 from rdmaprov.cli import run
@@ -235,14 +236,7 @@ def test_page_with_matplotlib_has_plots(tmp_path):
     assert page.count("<details open>") == 2  # tables without a picture
 
 
-SPOILT = """
-import sys
-from html import escape
-from pathlib import Path
-sys.modules["jinja2.loaders"] = None
-from rdmaprov.report.write import report_page
-print(report_page(Path("runs/20260302-091200-validate")))
-"""
+SPOILT = cases(__file__, "spoilt")
 
 
 def test_missing_library_leaves_the_verdict(place):
@@ -252,16 +246,7 @@ def test_missing_library_leaves_the_verdict(place):
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "never"),
-    [
-        ("from rdmaprov.cli import run; run(['--help'])", ["matplotlib"]),
-        ("from rdmaprov.cli import run; run(['report', '--help'])", ["jinja2", "matplotlib"]),
-        ("from rdmaprov.cli import check", ["matplotlib", "rdmaprov.report"]),
-        ("import rdmaprov.cli.apply, rdmaprov.cli.accept, rdmaprov.cli.validate", ["matplotlib"]),
-        ("from rdmaprov.cli import run; run(['report'])", ["matplotlib"]),
-    ],
-)
+@pytest.mark.parametrize(("code", "never"), cases(__file__, "nobody_pays_for_plots_who_sees_none"))
 def test_nobody_pays_for_plots_who_sees_none(place, code, never):
     asked = f"import sys; {code}; print([name for name in {never} if name in sys.modules])"
     assert python(place, asked, check=True).stdout.splitlines()[-1] == "[]"

@@ -18,6 +18,7 @@ from threading import Event, Thread
 
 import pytest
 from tests.program import ended, fork
+from tests.tables import cases
 from tests.unit.helpers.fleet import Fleet
 from tests.unit.helpers.slurm_cluster import Slurm, running_cluster
 from tests.unit.helpers.waiting import until
@@ -41,16 +42,7 @@ GOOD = set(NAMES) - {FAILS, HUMANS, *DEAD, *BUSY}
 REASON = "RMA 4711, board swapped"
 DONE = ("changed", "unchanged")
 SAMPLE_S = 1.0
-SITE = {
-    "fabric_kind": "roce",
-    "fabric_link_gbps": 100,
-    "fabric_rails": [{"netdev": "rail0"}, {"netdev": "rail1"}],
-    "limits_memlock_users": ["nobody"],
-    "limits_memlock_services": [],
-    "limits_sysctl": {},
-    "scheduler_kind": "slurm",
-    "scheduler_wait_s": 40,
-}
+SITE = cases(__file__, "site")
 JOB = "touch {at}/$SLURM_JOB_ID.begun; sleep {seconds}; touch {at}/$SLURM_JOB_ID.done"
 SLURM = "SlurmdTimeout=10\nInactiveLimit=0\n"
 Sample = tuple[float, dict[str, tuple[str, str]]]

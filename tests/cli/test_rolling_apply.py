@@ -7,6 +7,7 @@ import pytest
 from tests.cli.namespaced import needs_namespace, rdmaprov
 from tests.cli.slurm_place import NAMES, SLURM, fresh_place, reasons
 from tests.cli.test_busy import Node
+from tests.tables import cases
 from tests.unit.helpers.slurm_cluster import running_cluster
 
 from rdmaprov.cli import node_proofs
@@ -55,22 +56,8 @@ def test_rolling_apply_drains_no_node_that_needs_nothing(cluster, place, reason)
     assert reasons(cluster) == ["n1|idle|none", f"n2|drained|{reason}"]
 
 
-STATE = """\
-#!/bin/sh
-cd {place}
-case $1 in
-state) cat $2 ;;
-drain) echo "drained $3" > $2; echo "$1 $2" >> log ;;
-resume) echo idle > $2; echo "$1 $2" >> log ;;
-esac
-"""
-OWN = """\
-scheduler_kind: command
-scheduler_wait_s: 1
-scheduler_state_command: [{program}, state, "{{node}}"]
-scheduler_drain_command: [{program}, drain, "{{node}}", "{{reason}}"]
-scheduler_resume_command: [{program}, resume, "{{node}}"]
-"""
+STATE = cases(__file__, "state")
+OWN = cases(__file__, "own")
 
 
 @pytest.fixture

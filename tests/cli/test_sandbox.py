@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.hostile_sites import SITES, Hostile
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 
 from rdmaprov.exit_codes import ExitCode
@@ -24,17 +25,7 @@ TIMEOUT_S, LIMIT_S = 200, "20"
 USUAL = ("script", "lookup", "ansible-cfg", "sparse")
 # An inventory that Ansible runs: it writes and connects wherever it can, and has what it read of a
 # file and of the environment stand in a problem that `check` prints.
-GREEDY = """\
-#!/bin/sh
-touch {canary} "$(dirname "$0")/canary" 2>/dev/null
-{python} -c '
-import socket
-with socket.create_connection(("127.0.0.1", {port}), 5) as made:
-    made.sendall(b"here")
-' 2>/dev/null
-read="$(cat {secret} 2>/dev/null) $AWS_SECRET_ACCESS_KEY"
-echo '{{"nodes": {{"hosts": ["n1"], "vars": {{"fabric_mtu_bytes": "got:'"$read"'"}}}}}}'
-"""
+GREEDY = cases(__file__, "greedy")
 
 
 def documented() -> list[str]:

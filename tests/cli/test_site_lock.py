@@ -18,6 +18,7 @@ import pytest
 from plugins.plugin_utils.holder import Holder, of_process
 from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
 from tests.program import ARGV, call
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 
@@ -25,12 +26,7 @@ from rdmaprov.cli.site_lock import SiteHeld, site_lock
 from rdmaprov.exit_codes import ExitCode
 
 TIMEOUT_S = 600
-HOSTS = """\
----
-nodes:
-  hosts: {{n1: {{unit: 1}}}}
-  vars: {{ansible_host: 127.0.0.1, ansible_port: {port}, ansible_ssh_timeout: 600}}
-"""
+HOSTS = cases(__file__, "hosts")
 
 
 class Held:
@@ -189,12 +185,7 @@ THEIRS = Holder("b" * 32, "ana", "ctl2", 4711, "2026-01-01 00:00:00 UTC", "/runs
 DROP_IN = "99-rdmaprov-memlock.conf"
 # What a run writes.
 MOUNTS = {"run": "/run", "limits.d": "/etc/security/limits.d", "pam.d": "/etc/pam.d"}
-VARIABLES = """\
----
-limits_memlock_users: [nobody]
-limits_memlock_services: []
-limits_sysctl: {}
-"""
+VARIABLES = cases(__file__, "variables")
 
 
 class Node:

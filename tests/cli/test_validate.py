@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.program import call
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.shell import execute
 
@@ -18,26 +19,7 @@ HOSTS = (
     "---\nnodes:\n  vars: {ansible_become_pass: hunter22}\n  hosts:\n"
     "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"
 )
-TESTS = """\
-import pytest
-
-
-def test_name(host, node):
-    assert host.run("hostname").stdout, f"{node.name}: it has none"
-
-
-def test_first(node):
-    assert node.name == "n1", f"{node.name} hunter22: wrong"
-
-
-def test_untold(node):
-    if node.name == "n2":
-        raise LookupError("not to be read")
-
-
-def test_slow(host):
-    host.run("sleep 600", time_limit_s=600)
-"""
+TESTS = cases(__file__, "tests")
 FINE = "not slow and not first and not untold"
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.rank_hook import RANK_HOOK, hooked_python
+from tests.tables import cases
 from tests.unit.helpers.local_node import here
 
 from rdmaprov.acceptance.ranks.events import RankEvent
@@ -30,31 +31,10 @@ PLANE, PORT = "here", 29471
 STEP_S = {"nccl": 20.0, "gloo": 60.0}
 SHARED_GPU = {"NCCL_SOCKET_IFNAME": "=lo", "NCCL_IB_DISABLE": "1", "CUDA_VISIBLE_DEVICES": "0"}
 # Bodies of the start-up hook of one rank: what it gives to collectives, or gets of them, is wrong.
-SENDS_WRONG = """\
-    def all_reduce(given, **more):
-        given += 1
-        return reduce(given, **more)
-    def all_gather_into_tensor(out, given, **more):
-        return gather(out, given + 1, **more)
-    dist.all_reduce, dist.all_gather_into_tensor = all_reduce, all_gather_into_tensor
-"""
-GETS_WRONG = """\
-    def all_reduce(given, **more):
-        done = reduce(given, **more)
-        given[-1] += 1
-        return done
-    dist.all_reduce = all_reduce
-"""
+SENDS_WRONG = cases(__file__, "sends_wrong")
+GETS_WRONG = cases(__file__, "gets_wrong")
 # More than any address space has: by itself, so that ranks that share the GPU keep their memory.
-TAKES_ALL_MEMORY = """\
-    import torch
-    def all_reduce(given, **more):
-        calls.append(1)
-        if len(calls) == 4:
-            torch.empty(1 << 50, dtype=torch.uint8, device=given.device)
-        return reduce(given, **more)
-    dist.all_reduce = all_reduce
-"""
+TAKES_ALL_MEMORY = cases(__file__, "takes_all_memory")
 
 
 @cache

@@ -8,6 +8,7 @@ import pytest
 from tests.gpu.machine import missing_gpu
 from tests.gpu.ranks import PLANE, python_with_torch
 from tests.rank_hook import SLOW_CPU
+from tests.tables import cases
 
 from rdmaprov.acceptance.ranks.plan import Task
 from rdmaprov.acceptance.stage_report import StageReport
@@ -16,28 +17,9 @@ from rdmaprov.facts import gpu, gpu_health
 from rdmaprov.node.gpus import kernel_address, read_gpus
 
 # Bodies of the start-up hook of one rank: from some product on, its values are wrong, or it hangs.
-_LATER = """\
-    import torch
-    multiply = torch.matmul
-    def matmul(*words, **options):
-        calls.append(1)
-        done = multiply(*words, **options)
-        if len(calls) > 20:
-            {what}
-        return done
-    torch.matmul = matmul
-"""
+_LATER = cases(__file__, "later")
 WRONG, HANG = (_LATER.format(what=w) for w in ("done[-1, -1] += 1", "time.sleep(36000)"))
-_BUSY = """
-import time, torch
-one = torch.randn(8192, 8192, dtype=torch.bfloat16, device="cuda")
-print("busy", flush=True)
-end = time.time() + 90
-while time.time() < end:
-    for _ in range(20):
-        one @ one
-    torch.cuda.synchronize()
-"""
+_BUSY = cases(__file__, "busy")
 
 
 def measured(ranks, count=1, **changed):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.gpu import ranks as made
 from tests.gpu.ranks import PLANE, SHARED_GPU, python_with_torch, task
+from tests.tables import cases
 
 from rdmaprov import cli
 from rdmaprov.acceptance.at_fault import run as blame
@@ -27,31 +28,7 @@ SIZES = {"nccl": (8, 40_000, 16 << 20), "gloo": (8, 40_000, 1 << 20)}
 # Of two bytes each, more values than 32 bits count; two buffers on each of two ranks, and NCCL's.
 LARGE, NEEDED_GIB = {"nccl": 8 << 30, "gloo": 8 << 20}, 36
 # The last all-reduce is that of one rank alone. The same dumps are of either backend.
-APART = """
-import os, sys, time
-from datetime import timedelta
-import torch
-import torch.distributed as dist
-from torch._C import _distributed_c10d as c10d
-backend, rank, directory = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-store = dist.FileStore(directory + "/store", 2)
-dist.init_process_group(backend, store=store, rank=rank, world_size=2)
-device = "cuda" if backend == "nccl" else "cpu"
-given = torch.ones(1000, device=device)
-dist.all_reduce(given)
-given.sum().item()
-if rank == 0:
-    dist.all_reduce(given[:500], async_op=True)  # HERE
-time.sleep(5)
-dump = getattr(c10d, "_dump_nccl_trace" if backend == "nccl" else "_dump_fr_trace", None)
-if dump is not None:
-    with open(f"{directory}/trace_{rank}", "wb") as file:
-        file.write(dump())
-ended = dist.FileStore(directory + "/ended", 2)
-ended.add(str(rank), 1)
-ended.wait(["0", "1"], timedelta(seconds=60))
-os._exit(0)
-"""
+APART = cases(__file__, "apart")
 # Long enough that a signal meets the ranks within their collectives.
 LONG_S = 60.0
 

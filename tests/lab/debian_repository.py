@@ -12,45 +12,15 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tests.tables import cases
+
 # The host, as nodes of the lab see it.
 HOST = "10.0.2.2"
 DKMS_VERSION = {"25.07": "25.07.OFED.25.07.0.9.7.1", "24.10": "24.10.OFED.24.10.1.1.4.1"}
-DKMS_CONF = """\
-PACKAGE_NAME="mlnx-ofed-kernel"
-PACKAGE_VERSION="{version}"
-BUILT_MODULE_NAME[0]="mlx5_core"
-DEST_MODULE_LOCATION[0]="/updates/dkms"
-STRIP[0]="no"
-MAKE[0]="sh build.sh $kernelver"
-CLEAN="true"
-AUTOINSTALL="yes"
-"""
+DKMS_CONF = cases(__file__, "dkms_conf")
 # The kernel's own module, whose author's name gives way to a version, as OFED's modules have one.
-BUILD = """\
-if [ -e /etc/rdmaprov-lab-unsupported ]; then
-	echo "compat.h:7: error: kernel $1 is not supported"
-	exit 1
-fi
-own=$(find /lib/modules/$1/kernel -name 'mlx5_core.ko*')
-python3 - "$own" <<'END'
-import sys
-data = open(sys.argv[1], "rb").read()
-mark = b"~Module signature appended~\\n"
-if data.endswith(mark):  # which is of what the module was; its length is before the mark
-    length = int.from_bytes(data[:-len(mark)][-4:], "big")
-    data = data[:-len(mark) - 12 - length]
-old = b"author=Eli Cohen <eli@mellanox.com>"
-assert old in data
-open("mlx5_core.ko", "wb").write(data.replace(old, b"version={short}".ljust(len(old), b"\\0")))
-END
-"""
-POSTINST = """\
-#!/bin/sh
-set -e
-[ "$1" = configure ] || exit 0
-[ -d /var/lib/dkms/mlnx-ofed-kernel/{version} ] || dkms add mlnx-ofed-kernel/{version}
-dkms install mlnx-ofed-kernel/{version} -k "$(uname -r)"
-"""
+BUILD = cases(__file__, "build")
+POSTINST = cases(__file__, "postinst")
 PRERM = "#!/bin/sh\ndkms remove mlnx-ofed-kernel/{version} --all || true\n"
 
 

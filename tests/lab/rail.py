@@ -2,16 +2,12 @@
 
 import json
 
+from tests.tables import cases
+
 RAIL = 1
 ROOT = "/sys/kernel/standin_mlx5e"
 ROCE_TOS = 106  # DSCP 26, ECT(0): priority 3 of the default map
-SEND_UDP = """
-import socket, sys
-udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-to = socket.getaddrinfo(sys.argv[1], int(sys.argv[2]), type=socket.SOCK_DGRAM)[0][4]
-for _ in range(10):
-    udp.sendto(bytes(100), to)
-"""
+SEND_UDP = cases(__file__, "send_udp")
 
 REPROBE = f"""
 mtu=$(cat /sys/class/net/$D/mtu); device=$(basename $(readlink -f /sys/class/net/$D/device))
@@ -28,12 +24,7 @@ for i in 1 2 3 4 5; do [ -e /sys/class/infiniband/mlx5_{RAIL} ] && break; sleep 
 
 # iproute2 6.1 reads before it writes, and may take the acknowledgement of the read for the
 # answer to the write: its exit status says nothing then, in either direction. Tests read back.
-DCB = """
-dcb() {
-    command dcb "$@" && return
-    case "$1 $2" in "pfc set" | "ets set" | "buffer set" | "app flush") ;; *) return 1 ;; esac
-}
-"""
+DCB = cases(__file__, "dcb")
 
 
 class Rail:

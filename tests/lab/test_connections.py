@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.lab.fleet import Fleet
+from tests.tables import cases
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.lab import ssh
@@ -24,19 +25,7 @@ useradd --create-home --shell /bin/bash {USER} && echo '{USER}:{SUDO}' | chpassw
 echo '{USER} ALL=(ALL) ALL' > /etc/sudoers.d/{USER}
 install -d -o {USER} /home/{USER}/.ssh && cat > /home/{USER}/.ssh/authorized_keys
 """
-CONFIG = """
-Host jump
-    HostName {address}
-    Port {port}
-    User {user}
-    IdentityFile "{key}"
-    UserKnownHostsFile "{known_hosts}"
-    StrictHostKeyChecking yes
-Host behind
-    HostName {behind}
-    HostKeyAlias [{address}]:{behind_port}
-    ProxyJump jump
-"""
+CONFIG = cases(__file__, "config")
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.lab.handle import LabHandle
+from tests.tables import cases
 
 from rdmaprov.inventory import load_site
 
@@ -15,16 +16,7 @@ pytestmark = pytest.mark.lab
 NODES = ("node1", "node2")
 SHARED = True
 GIB = 1 << 30
-SWITCH = """
-for each in /sys/class/infiniband/mlx5_*; do
-    ip link set $(cat $each/ports/1/gid_attrs/ndevs/0) {state}
-    for second in 1 2 3 4 5 6 7 8 9 10; do
-        ! grep -q {wanted} $each/ports/1/state || break
-        sleep 1
-    done
-    grep {wanted} $each/ports/1/state
-done
-"""
+SWITCH = cases(__file__, "switch")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.lab import faults, ssh
@@ -20,48 +21,10 @@ PEER = "node2"
 CONFIGURED = "configured-by-hand"
 
 # What roles configure, by hand. The peer has the other end of both rails.
-CONFIGURE = """
-for rail in 0 1; do
-    D=$(cat /sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0)
-    ip link set $D mtu 4200 up
-    ip address replace 198.18.$rail.{host}/24 brd + dev $D
-    dcb app add dev $D dscp-prio 26:3 48:6 || true
-    dcb pfc set dev $D prio-pfc 3:on || true
-done
-"""
-CONFIGURE_NODE = """
-D=$(cat /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0)
-ip -6 address replace 2001:db8::1/64 dev $D nodad
-ip route replace 203.0.113.0/24 via 198.18.0.2 dev $D table 100
-dcb ets set dev $D tc-tsa all:strict 0:ets 3:ets tc-bw all:0 0:60 3:40 prio-tc all:0 3:3 6:6 || true
-echo 'options mlx5_core prof_sel=1 debug_mask=1' > /etc/modprobe.d/mlx5_core.conf
-modprobe mlx5_core; modprobe standin_ofed; modprobe nvidia_peermem; modprobe rdma_cm
-for rail in 0 1; do
-    C=/sys/kernel/config/rdma_cm/mlx5_$rail; mkdir -p $C
-    echo 106 > $C/ports/1/default_roce_tos
-    echo 106 > /sys/class/infiniband/mlx5_$rail/tc/1/traffic_class
-done
-for numa in 0 1; do
-    echo 40 > /sys/devices/system/node/node$numa/hugepages/hugepages-2048kB/nr_hugepages
-done
-printf '* %s memlock unlimited\\n' soft hard > /etc/security/limits.d/rdma.conf
-printf 'root %s memlock unlimited\\n' soft hard >> /etc/security/limits.d/rdma.conf
-mkdir -p /etc/systemd/system.conf.d
-printf '[Manager]\\nDefaultLimitMEMLOCK=infinity\\n' > /etc/systemd/system.conf.d/memlock.conf
-systemctl daemon-reload
-echo NCCL_IB_TC=106 > /etc/nccl.conf
-echo 0 > /proc/sys/kernel/numa_balancing
-"""
+CONFIGURE = cases(__file__, "configure")
+CONFIGURE_NODE = cases(__file__, "configure_node")
 RAIL = "D=$(cat /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0); "
-PROBE_DPKG = """python3 -c '
-import fcntl
-lock = open("/var/lib/dpkg/lock-frontend", "w")
-try:
-    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    print("free")
-except OSError:
-    print("held")
-'"""
+PROBE_DPKG = cases(__file__, "probe_dpkg")
 
 
 def lossy(text):

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.drift import collection
 from rdmaprov.lab.model import Lab
@@ -104,37 +105,7 @@ def test_change_that_cuts_the_way_is_taken_back(lab, apply):
 # Confirms changes at about the moment that their timer fires, with the node's own systemd: sooner
 # after one that was reverted, later after one that was kept. What was said is compared at the end,
 # when no timer is left to revert anything.
-RACES = """
-import sys, threading, time
-sys.path.insert(0, "/root/survey.zip")
-from rdmaprov_survey import guard
-from rdmaprov_survey.machine import Machine, NodeError
-from rdmaprov_survey.plan import Step
-machine, told = Machine(), {}
-def race(lane):
-    wait = 1.5
-    for number in range(25):
-        path = f"/run/races/{lane}-{number}"
-        machine.write(path, "new", 0o600)
-        undo = [["sh", "-c", f"printf old > {path}"]]
-        armed = guard.arm(machine, [Step(None, lambda: None, undo)], [], 2)
-        time.sleep(wait)
-        try:
-            guard.confirm(machine, armed.name)
-            told[path] = "new"
-            wait += 0.1
-        except NodeError:
-            told[path] = "old"
-            wait = max(0, wait - 0.1)
-lanes = [threading.Thread(target=race, args=(lane,)) for lane in range(8)]
-for lane in lanes: lane.start()
-for lane in lanes: lane.join()
-while "rdmaprov-revert" in machine.run(["systemctl", "list-units", "--all", "--plain"]):
-    time.sleep(1)
-said = list(told.values())
-wrong = [(path, one) for path, one in told.items() if machine.value(path) != one]
-print(said.count("new"), said.count("old"), wrong)
-"""
+RACES = cases(__file__, "races")
 
 
 def test_race_of_confirmation_and_timer_has_one_winner(lab):

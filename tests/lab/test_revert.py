@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.lab.fleet import NODES, Fleet
+from tests.tables import cases
 
 pytestmark = pytest.mark.lab
 
@@ -15,39 +16,13 @@ LIMITS = "/etc/security/limits.d/99-rdmaprov-memlock.conf"
 ADMINS = "cd /etc; echo NCCL_DEBUG=WARN > nccl.conf; chown 7:8 nccl.conf; chmod 640 nccl.conf"
 # Each path: kind, mode, owner, and content or target. What is generated is compared by what it
 # says; packages stay, so their files and the links of their services do.
-TREE = """python3 - <<'END'
-import hashlib, json, os, stat
-found = {}
-for top in ("/etc", "/usr/local", "/var/lib/rdmaprov", "/boot/grub"):
-    for directory, names, files in os.walk(top):
-        for path in [directory, *(os.path.join(directory, name) for name in names + files)]:
-            own = os.lstat(path)
-            content = os.readlink(path) if stat.S_ISLNK(own.st_mode) else ""
-            if stat.S_ISREG(own.st_mode):
-                with open(path, "rb") as file:
-                    content = hashlib.sha256(file.read()).hexdigest()
-            found[path] = [oct(own.st_mode), own.st_uid, own.st_gid, content]
-print(json.dumps(found))
-END"""
+TREE = cases(__file__, "tree")
 PACKAGES = "dpkg-query -W -f '${Package}\\n'"
 GENERATED = ("/boot/grub/grub.cfg", "/etc/ld.so.cache", "/var/lib/rdmaprov/replaced")
 STORE = "/var/lib/rdmaprov"  # of what was replaced, so it stays
 # grub.cfg: what the first entry gives the kernel; initramfs: its names, and its modprobe.d.
-SAYS = """
-grep -m 1 '^[[:space:]]*linux' /boot/grub/grub.cfg | tr -s ' \\t' '\\n' | grep -v '^root=\\|^$'
-image=/boot/initrd.img-$(uname -r)
-lsinitramfs $image | sort | sha256sum
-there=$(mktemp -d); unmkinitramfs $image $there
-(cd $there; find . -path '*modprobe.d/*' -type f -exec sha256sum {} + | sort); rm -r $there
-"""
-RUNNING = """
-tr ' ' '\\n' < /proc/cmdline | grep -v '^root=\\|^BOOT_IMAGE='
-sysctl -a -r '^(kernel\\.numa_bal|vm\\.(nr_hugepages|swappiness|zone_reclaim)|net\\.ipv[46]\\.)'
-head -n 99 /sys/kernel/mm/hugepages/*/nr_hugepages /sys/module/mlx5_core/parameters/*
-grep . /sys/class/net/en*/mtu; ip -4 -br address; ip rule; su - provisioner -c 'ulimit -l'
-cd /sys/class/net; for each in en*; do for it in app ets pfc; do dcb $it show dev $each; done; done
-ls -d /sys/kernel/config/rdma_cm/* 2> /dev/null; true
-"""
+SAYS = cases(__file__, "says")
+RUNNING = cases(__file__, "running")
 
 
 def look(lab, node):

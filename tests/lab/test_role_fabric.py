@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.lab.handle import LabHandle
+from tests.tables import cases
 
 from rdmaprov.resources import data_dir
 
@@ -18,25 +19,7 @@ SHARED = True
 NODES = ("node1", "node2")
 
 # Asks for an address on a device, and prints who answers: nobody or a MAC address.
-WHO_HAS = """
-import socket, struct, sys, time
-device, target = sys.argv[1:]
-link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
-link.bind((device, 0))
-link.settimeout(2)
-mac = bytes.fromhex(open(f"/sys/class/net/{device}/address").read().strip().replace(":", ""))
-head = struct.pack("!HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1)
-link.send(bytes([255] * 6) + mac + head + mac + bytes(10) + socket.inet_aton(target))
-until = time.time() + 2
-while time.time() < until:
-    try:
-        frame = link.recv(100)
-    except TimeoutError:
-        break
-    if frame[20:22] == bytes([0, 2]) and frame[28:32] == socket.inet_aton(target):
-        print(frame[22:28].hex(":"))
-        break
-"""
+WHO_HAS = cases(__file__, "who_has")
 SETTINGS = "arp_ignore arp_announce rp_filter"
 
 

@@ -3,60 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from tests.tables import cases
 
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
 TOUCHES = (NODE,)
 BALANCING = "/proc/sys/kernel/numa_balancing"
-REBIND = """
-echo {other} > /proc/sys/kernel/numa_balancing
-device=$(basename $(readlink -f /sys/class/net/{netdev}/device))
-echo $device > /sys/bus/virtio/drivers/virtio_net/unbind; sleep 1
-echo $device > /sys/bus/virtio/drivers/virtio_net/bind
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    [ $(cat /proc/sys/kernel/numa_balancing) = {right} ] && break; sleep 1
-done
-"""
+REBIND = cases(__file__, "rebind")
 # The root port above rail 0: what setpci and lspci say, before and after the role's own code.
-ACS = """
-port=$(basename $(readlink -f /sys/class/net/{netdev}/device/../..))
-setpci -s $port ECAP_ACS+6.w=5d
-PYTHONPATH=/usr/local/lib/rdmaprov/pcie python3 -c "
-from node.machine import Machine
-from node.pci import Function
-port = Function(Machine(), '$port')
-print(port.redirects())
-port.redirect_off()
-"
-setpci -s $port ECAP_ACS+6.w
-lspci -vvv -s $port | grep ACSCtl
-setpci -s $port ECAP_ACS+6.w=0
-"""
+ACS = cases(__file__, "acs")
 # A virtio NIC, whose register the role would leave alone, says that it is a card.
-LOCK = """
-mkdir -p /etc/default/grub.d
-cat > /etc/default/grub.d/lock.cfg <<'END'
-GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX pci=disable_acs_redir=0:1.0\\;0:2.0 lockdown=integrity"
-END
-update-grub
-"""
+LOCK = cases(__file__, "lock")
 CARD = """
 device=$(readlink -f /sys/class/net/{netdev}/device/..)
 echo 0x15b3 > /run/vendor; mount --bind /run/vendor $device/vendor; basename $device
 """
 # What setpci does, and what the tools of mstflint and MFT do: they map the card's registers.
-REACH = """
-setpci -s {card} CAP_EXP+8.w; setpci -s {card} CAP_EXP+8.w=5000; setpci -s {card} CAP_EXP+8.w
-python3 -c "
-import mmap, os
-try:
-    mmap.mmap(os.open('/sys/bus/pci/devices/{card}/resource4', os.O_RDWR), 4096)
-    print('mapped')
-except OSError as error:
-    print(error.strerror)
-"
-"""
+REACH = cases(__file__, "reach")
 
 
 def balancing(lab):

@@ -8,6 +8,7 @@ import shlex
 
 import pytest
 from tests.lab.rail import REPROBE, ROCE_TOS, entries, word_after
+from tests.tables import cases
 
 pytestmark = pytest.mark.lab
 
@@ -16,19 +17,7 @@ SHARED = True
 FACTORY_MAP = [dscp >> 3 for dscp in range(64)]
 
 # Run on the peer: NETDEV KIND COUNT.
-SEND_MAC_CONTROL = """
-import socket, struct, sys
-rail = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-rail.bind((sys.argv[1], 0))
-ethernet = bytes.fromhex("0180c2000001") + rail.getsockname()[4] + bytes.fromhex("8808")
-frames = {
-    "pfc": struct.pack(">HH8H", 0x0101, 1 << 3, 0, 0, 0, 1000, 0, 0, 0, 0),
-    "pause": struct.pack(">HH", 0x0001, 1000),
-    "unknown": struct.pack(">HH", 0x0777, 0),
-}
-for _ in range(int(sys.argv[3])):
-    rail.send((ethernet + frames[sys.argv[2]]).ljust(60, bytes(1)))
-"""
+SEND_MAC_CONTROL = cases(__file__, "send_mac_control")
 
 
 def test_ets_initially_vendor_with_first_two_classes_exchanged(rail):
@@ -78,15 +67,7 @@ def test_trust_pcp_after_the_last_entry_is_removed(rail):
     assert (numbers[26], numbers[48], numbers[27]) == ("0", "0", "3")
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("dcb app del dev $D dscp-prio 26:7", "No such file or directory"),
-        ("dcb app del dev $D dscp-prio 27:3", "No such file or directory"),
-        ("dcb app add dev $D ethtype-prio 0x8906:3", "Invalid argument"),
-        ("dcb app add dev $D port-prio 4791:3", "Invalid argument"),
-    ],
-)
+@pytest.mark.parametrize(("command", "message"), cases(__file__, "app_entry_refused"))
 def test_app_entry_refused(rail, command, message):
     done = rail.call(f"dcb app add dev $D dscp-prio 26:3; {command}")
     assert done.returncode != 0
@@ -208,13 +189,7 @@ def test_overflow_order_is_refused(rail, order):
 
 
 @pytest.mark.parametrize(
-    ("frame", "setting", "counter"),
-    [
-        ("pfc", "dcb pfc set dev $D prio-pfc 3:on", "rx_prio3_pause"),
-        ("pause", "true", "rx_global_pause"),
-        ("pause", "true", "rx_pause_ctrl_phy"),
-        ("unknown", "true", "rx_unsupported_op_phy"),
-    ],
+    ("frame", "setting", "counter"), cases(__file__, "mac_control_frames_are_counted")
 )
 def test_mac_control_frames_are_counted(rail, peer, frame, setting, counter):
     before = rail.counters(setting)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 from tests.rank_hook import hooked_python
+from tests.tables import cases
 
 from rdmaprov.lab import build
 from rdmaprov.lab.build import TORCH_DIRECTORY
@@ -18,19 +19,7 @@ from rdmaprov.lab.layout import default_cache
 from rdmaprov.resources import data_dir
 
 # Runs as the first process of a node: its /proc, /sys and /run are its own, the rest is shared.
-INIT = """
-set -e
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t tmpfs -o mode=755 tmpfs /run
-mount -t tmpfs -o mode=755 tmpfs /opt
-mkdir -p {torch}
-mount -o ro {disk} {torch}
-hostname {name}
-ip link set lo up
-echo ready
-exec sleep infinity
-"""
+INIT = cases(__file__, "init")
 CONTROL_NETWORK = "10.77.0"
 # The brackets keep these patterns from matching the shell that has them on its command line.
 LEFT = "ls /run | grep 'rdmaprov-accep[t]'; pgrep -af 'rdmaprov-accep[t]|agent.py[z]'; true"

@@ -7,19 +7,11 @@ import pytest
 from tests.namespaces.nodes import LEFT
 from tests.rank_hook import HANG, RANK_HOOK
 from tests.site_runs import TIMEOUT_S, SiteRuns
+from tests.tables import cases
 
 SIZES = ("--sizes", "16K:64K")
 # Right values whenever they are verified first, and wrong ones in the timed iterations.
-WRONG_LATER = """\
-    seen = {}
-    def all_reduce(buffer, *words, **options):
-        key = buffer.data_ptr(), buffer.numel()
-        seen[key] = seen.get(key, 0) + 1
-        if buffer.numel() > 1000 and seen[key] > 2:
-            buffer[777] += 3
-        return reduce(buffer, *words, **options)
-    dist.all_reduce = all_reduce
-"""
+WRONG_LATER = cases(__file__, "wrong_later")
 
 
 @pytest.fixture

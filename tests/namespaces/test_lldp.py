@@ -15,45 +15,20 @@ from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 from tests.lldp_switch import RIGHT, SEND, frame, framed
 from tests.namespaces.nodes import Namespaces, run
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 from tests.validate.runner import FakeHosts, judge, modules
 
 from rdmaprov.inventory import load_site
 
 KINDS = ["--net", "--pid", "--mount", "--uts", "--ipc"]
-INIT = """
-set -e
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t tmpfs -o mode=755 tmpfs /run
-mount -t tmpfs tmpfs /dev/shm
-mkdir /run/lldpd
-hostname {name}
-ip link set lo up
-echo ready
-exec sleep infinity
-"""
+INIT = cases(__file__, "init")
 # A switch that speaks each second: tests need not wait for 30.
-SWITCH = """
-configure lldp tx-interval 1
-configure lldp portidsubtype ifname
-configure lldp custom-tlv replace oui 00,80,c2 subtype 9 oui-info {ets}
-configure lldp custom-tlv replace oui 00,80,c2 subtype 11 oui-info {pfc}
-configure lldp custom-tlv replace oui 00,80,c2 subtype 12 oui-info {applications}
-configure lldp custom-tlv replace oui 00,12,0f subtype 4 oui-info {frame}
-"""
+SWITCH = cases(__file__, "switch")
 # Each lldpcli writes the whole configuration back that it read, lldpd's own at its start too, and
 # that one ends before the first frame is sent.
-START = """
-echo '{lines}' > /run/switch.conf
-lldpd -l -I swp1 -O /run/switch.conf
-until lldpcli show statistics | grep -q 'Transmitted: *[1-9]'; do sleep 0.1; done
-"""
-CHANGE = """
-echo '{lines}' > /run/switch.conf
-lldpcli -C /run/switch.conf
-lldpcli update
-"""
+START = cases(__file__, "start")
+CHANGE = cases(__file__, "change")
 QOS = "test_switch_qos.py::"
 CABLE = "test_cabling.py::test_rail_is_on_its_switch_port"
 LIMIT_S = 60
@@ -249,23 +224,7 @@ def test_hostile_frame_is_unknown_and_no_traceback(fabric, sent, why):
         assert f"rail0: an LLDP announcement is odd: {why}" in said
 
 
-LATE = """
-import socket
-from rdmaprov.node import lldp_frames
-known = socket.if_nametoindex
-def late(name):
-    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    sender.bind(("far1", 0))
-    sender.send(bytes.fromhex({frame!r}))
-    return known(name)
-socket.if_nametoindex = late
-listener = lldp_frames.open_socket("rail0")
-listener.setblocking(False)
-try:
-    print("of another port", listener.recv(2000).hex())
-except BlockingIOError:
-    print("nothing")
-"""
+LATE = cases(__file__, "late")
 
 
 def test_frame_of_another_port_is_not_heard_before_a_socket_is_bound():

@@ -15,14 +15,7 @@ from tests.tables import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 # Takes the lock, says so, and holds it until its standard input ends.
-HOLDER = """
-import sys
-from plugins.module_utils.lock import NodeLock
-from plugins.module_utils.machine import Machine
-with NodeLock(Machine(sys.argv[1]), {"holder": {"id": "theirs"}, "keep": True}):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+HOLDER = cases(__file__, "holder")
 
 
 def given(run: str, keep: bool = True, replace: str = "") -> dict[str, Any]:

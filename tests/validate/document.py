@@ -7,23 +7,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.tables import cases
 from tests.validate.runner import ABSENT, SKIPPED, table
 from tests.validate.test_gpu_health import HEALTHY
 
 from rdmaprov.lab import faults as lab_faults
 
 ROOT = Path(__file__).resolve().parents[2]
-_HEAD = """\
-# The checks
-
-Every check of `validate/`, what it requires, the faults that it is tested to find, and on how many
-nodes and captures it is tested to be silent: nodes with another fault, or with something that made
-another suite cry wolf, and texts of real machines. Where nothing is counted, no healthy node of the
-tests has what the check judges, and the faults beside it are all that is known.
-`rdmaprov lab fault` makes those *of the lab* on a real kernel; the others are made on a simulated
-node (`tests/validate/faults.yml`). [suite.md](suite.md) explains how checks decide, and
-[validate.md](validate.md) how to run them. `python -m tests.validate.document` writes this page
-from the tests."""
+_HEAD = cases(__file__, "head")
 
 
 def checks() -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
@@ -104,15 +95,7 @@ def silent() -> dict[str, str]:
     return counts
 
 
-_ALARMS = """
-## False alarms
-
-What turned good nodes red elsewhere, or here, and the real fault next door, which differs in
-one thing. The rule that raised the alarm is red on both; what `by` names is silent on the first and
-finds the second (`tests/validate/false_alarms.yml`).
-
-| alarm | source | what was said | by the rule | both differ in | by | good | found beside it |
-|---|---|---|---|---|---|---|---|"""
+_ALARMS = cases(__file__, "alarms")
 _BY = {"counters": "accept, watch", "floor": "accept", "gpu": "accept"}
 
 

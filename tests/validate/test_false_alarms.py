@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.tables import cases
 from tests.validate.runner import (
     SKIPPED,
     FakeHosts,
@@ -67,15 +68,7 @@ def test_what_is_no_fault_is_silent(judged, changed, name):
 
 
 @pytest.mark.parametrize(
-    ("changes", "note", "said"),
-    [
-        ("12", '{"boot_id": "one", "changes": {"ens1": 4}}', ""),
-        ("15", '{"boot_id": "one", "changes": {"ens1": 4}}', "without the 4 that apply made is 11"),
-        ("15", '{"boot_id": "one", "changes": {"ens2": 4}}', "changes of the carrier is 15"),
-        ("12", '{"boot_id": "before", "changes": {"ens1": 4}}', "no apply has noted in this boot"),
-        ("12", '{"boot_id": "one", "changes": {"ens1": "many"}}', "no apply has noted"),
-        ("12", "", "no apply has noted in this boot"),
-    ],
+    ("changes", "note", "said"), cases(__file__, "link_was_taken_down_by_apply")
 )
 def test_link_was_taken_down_by_apply(judged, changed, changes, note, said):
     """Setting PFC toggles a port: twelve changes, of which apply made four, are no bad cable."""
@@ -153,11 +146,7 @@ def test_any_time_to_stop_a_storm_will_do(judged, changed, stdout, stderr, code,
     assert [outcome.state for outcome in outcomes] == [state, "passed"]
 
 
-RULES = """[
-{"priority": 0, "src": "all", "table": "local"},
-{"priority": 1000, "src": "198.18.1.1", "table": "1000"},
-{"priority": 1001, "src": "198.18.0.1", "table": "1001"},
-{"priority": 32766, "src": "all", "table": "main"}]"""
+RULES = cases(__file__, "rules")
 
 
 def test_kernel_with_large_memory_pages_has_another_default_size(judged, changed):

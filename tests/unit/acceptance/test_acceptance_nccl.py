@@ -147,12 +147,7 @@ def test_the_logs_of_a_run_are_unpacked_once(site, monkeypatch):
     assert len(opened) == len(run.nodes)
 
 
-LOADED = {
-    "2.19": "Using tuner plugin: 'Example'",
-    "2.21": "TUNER/Plugin: Using tuner plugin Example",
-    "2.28": "TUNER/Plugin: Using Example (v5)",
-    "2.30": "Successfully loaded external tuner plugin /opt/x/libnccl-tuner-example.so",
-}
+LOADED = cases(__file__, "loaded")
 FAILED = cases(__file__, "failed")
 SILENT = cases(__file__, "silent")
 

@@ -288,12 +288,7 @@ def test_the_reader_says_why_there_is_no_torch(here, tmp_path):
     assert set(seen["torch"]) == {"python"}
 
 
-VERSION_PY = """from typing import Optional
-__version__ = '2.13.0+cu130'
-debug = False
-cuda: Optional[str] = {cuda}
-hip: Optional[str] = None
-"""
+VERSION_PY = cases(__file__, "version_py")
 
 
 @pytest.mark.parametrize(("cuda", "wanted"), [("'13.0'", "13.0"), ("None", None), ("'x'", None)])

@@ -28,20 +28,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.probe.connection import Answer
 
 OWN, WORLD = range(2, 4), 8
-ROW = {
-    "rank": 2,
-    "event": "row",
-    "plane": "rail 0",
-    "task": 0,
-    "group": 0,
-    "dtype": "float32",
-    "bytes": 8,
-    "in_place": True,
-    "count": 5,
-    "median_us": 100.5,
-    "p99_us": 120,
-    "min_us": 90,
-}
+ROW = cases(__file__, "row")
 AT_TASK = {"plane": "rail 0", "task": 0, "group": 0}
 AT = {"communicator": 1, "entered": 1, "left": 1, "phase": "", "process": ""}
 OF_EACH_KIND = [event for event in accept_runs.healthy().events if event["rank"] == 0]

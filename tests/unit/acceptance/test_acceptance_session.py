@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.accept_runs import job
 from tests.unit.helpers.local_node import local_probe
 

@@ -5,6 +5,7 @@ import sys
 import time
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.acceptance.agent.starter import run_ranks
 
@@ -12,18 +13,7 @@ pytestmark = pytest.mark.waits
 
 PLAN = {"first": 4, "count": 2, "world": 8, "address": "192.0.2.7", "port": 29400}
 # A rank of this script is ready once it has a file.
-SCRIPT = """
-import json, os, pathlib, signal, sys, time
-local, here = sys.argv[1], pathlib.Path({here!r})
-names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-(here / f"{{local}}.new").write_text(json.dumps([os.environ[name] for name in names]))
-if local == "0":
-    {of_the_first}
-(here / f"{{local}}.new").rename(here / local)
-while len(list(here.glob("[01]"))) < 2:
-    time.sleep(0.01)
-{of_all}
-"""
+SCRIPT = cases(__file__, "script")
 FAILS = "\nif local == '1':\n    {how}\ntime.sleep(600)"
 KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 

@@ -30,20 +30,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="/run is root's")
 
 NODES = ("n1", "n2")
 EVENT = {"event": "runner_on_ok", "stdout": "ok: [n1]", "event_data": {"host": "n1", "task": "A"}}
-RUNNER = """\
-#!/usr/bin/python3
-import json, os, subprocess, sys, time
-if "--version" in sys.argv:
-    sys.exit(print("2.4.3"))
-place, at = sys.argv[-1], {at!r}
-job = sys.stdin.buffer.read()
-def write(name, text):
-    with open(at + "/" + name, "w") as file:
-        file.write(str(text))
-def say(text):
-    print(text if isinstance(text, str) else json.dumps(text), flush=True)
-write("place", place)
-"""
+RUNNER = cases(__file__, "runner")
 
 
 SLEEPS = "busy = subprocess.Popen(['sleep', '600'], start_new_session=True)"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.waiting import until
 
 from rdmaprov import interrupt
@@ -19,16 +20,7 @@ from rdmaprov.marked import marked_processes, signal_marked
 SOON_S = 10  # on a busy machine
 START_S = 60
 # Each try is new for the node, and none needs Ansible's main process.
-RUN = """\
-import sys
-from rdmaprov.runner import run_ansible
-hosts, begun = sys.argv[1:]
-task = {"ansible.builtin.shell": f"echo begun >> {begun}",
-        "retries": 600, "delay": 0.1, "register": "tried", "until": False}
-run_ansible(
-    inventory=hosts, playbook=[{"hosts": "all", "gather_facts": False, "tasks": [task]}]
-)
-"""
+RUN = cases(__file__, "run")
 
 
 @contextmanager

@@ -24,27 +24,7 @@ MAGIC = {
     "inventory_file", "inventory_hostname", "inventory_hostname_short", "omit", "playbook_dir",
     "ansible_config_file", "ansible_local", "ansible_version", "hostvars", "environment",
 }  # fmt: skip
-LAYERS = {
-    "hosts.yml": """\
-all:
-  vars: {a: all-inventory, b: all-inventory, c: all-inventory, d: all, t: true}
-  children:
-    zone:
-      vars: {b: zone-inventory, c: zone-inventory, e: zone}
-      children:
-        rack:
-          hosts: {n1: {h: host-inventory, i: host-inventory}, n2: {}}
-          vars: {c: rack-inventory, ansible_group_priority: 5}
-    other:
-      hosts: {n1: {}}
-      vars: {c: other-inventory, e: other}
-""",
-    "group_vars/all.yml": "a: all-file\nf: all-file\nm: {x: 1}\n",
-    "group_vars/zone/one.yml": "b: zone-file\n",
-    "group_vars/zone/two.yml": "b: zone-file-two\nm: {y: 1}\n",
-    "group_vars/rack": "g: rack-file\n",
-    "host_vars/n1.yml": "i: host-file\nt: false\n",
-}
+LAYERS = cases(__file__, "layers")
 
 
 def ansible_variables(site: Path) -> dict[str, dict[str, Any]]:

@@ -12,12 +12,7 @@ from rdmaprov import tuning
 
 pytestmark = pytest.mark.program  # Ansible is read anew for each environment
 
-SHOW = """\
-import json, tempfile
-from pathlib import Path
-from rdmaprov import tuning
-print(json.dumps(tuning.environment(3, Path(tempfile.mkdtemp(dir=%r)))))
-"""
+SHOW = cases(__file__, "show")
 
 
 def environment(directory, **variables):

@@ -185,18 +185,7 @@ def test_node_that_dies_leaves_its_connection_to_others():
     probe.close()
 
 
-FEW_FILES = """
-import resource
-resource.setrlimit(resource.RLIMIT_NOFILE, (290, 290))
-from rdmaprov.probe.connection import Command
-from rdmaprov.probe.probe import Probe
-from tests.unit.helpers.local_node import here
-names = [f"n{index}" for index in range(100)]
-probe = Probe({name: here(name) for name in names})
-answers = probe.run_all({name: Command("echo hi", 20) for name in names})
-print({getattr(answer, "out", answer) for answer in answers.values()})
-probe.close()
-"""
+FEW_FILES = cases(__file__, "few_files")
 
 
 def test_few_open_files_are_enough_for_a_fleet():

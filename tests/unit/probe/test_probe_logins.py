@@ -179,21 +179,7 @@ def test_connections_that_ansible_keeps_are_bounded(as_ansible, tmp_path):
     assert sorted(each.name for each in (tmp_path / "place/kept").iterdir()) == ["n2", "n3"]
 
 
-SHOW = """
-import json, sys
-from pathlib import Path
-from rdmaprov.inventory import load_site
-from rdmaprov.probe.errors import NodeError
-from rdmaprov.probe.ansible_targets import Targets
-fleet, targets = load_site(Path("site")), Targets()
-for node in fleet.nodes:
-    try:
-        found = targets.of(node.name, fleet.variables(node.name))
-        print(json.dumps([found.address, found.argv, found.python, found.connect_s,
-                          found.login_command, found.key_name]))
-    except NodeError as error:
-        print(json.dumps(str(error)))
-"""
+SHOW = cases(__file__, "show")
 
 
 def reached(place, *, cfg="", environment=None, **variables):

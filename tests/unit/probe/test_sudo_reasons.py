@@ -69,27 +69,7 @@ def test_missing_python_is_told_as_that():
 
 # As sudo -S asks: its prompt on standard error, three tries, each one line of its input, byte by
 # byte. FREE is a sudo that asks nobody; ASKED has the tries.
-SUDO = """\
-import os, sys
-prompt, command = sys.argv[sys.argv.index("-p") + 1], sys.argv[sys.argv.index("-u") + 2 :]
-for _ in range(0 if os.environ.get("FREE") else 3):
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    line = b""
-    while not line.endswith(b"\\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            sys.exit("sudo: no password was provided")
-        line += byte
-    with open(os.environ["ASKED"], "ab") as tries:
-        tries.write(line)
-    if line == b"it is\\n":
-        os.execvp(command[0], command)
-    sys.stderr.write("Sorry, try again.\\n")
-if not os.environ.get("FREE"):
-    sys.exit("sudo: 3 incorrect password attempts")
-os.execvp(command[0], command)
-"""
+SUDO = cases(__file__, "sudo")
 
 
 def behind_sudo(tmp_path, password, free=""):

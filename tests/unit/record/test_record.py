@@ -160,14 +160,7 @@ def test_site_of_a_record_is_written_nowhere_else():
 
 
 ROOT = Path(__file__).resolve().parents[3]
-LIMITS = {
-    "limits": {
-        "memlock": "unlimited",
-        "memlock_users": [],
-        "memlock_services": [],
-        "sysctl": {"kernel.ostype": "Linux"},
-    }
-}
+LIMITS = cases(__file__, "limits")
 
 
 @pytest.mark.parametrize(

@@ -15,41 +15,7 @@ pytestmark = pytest.mark.program
 LOCAL = (
     "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"
 )
-SUITE = """\
-import pytest
-
-
-pytestmark = pytest.mark.state
-
-
-def test_node(host, node):
-    assert host.run("echo %s", node.name).stdout.strip() == node.name
-
-
-def test_rail(rail):
-    assert rail.netdev == f"ens{rail.index + 1}"
-
-
-def test_fleet(fleet, hosts):
-    assert list(hosts) == [node.name for node in fleet.nodes]
-    answers = hosts.run({name: f"echo {name}" for name in hosts})
-    assert all(answer.stdout == f"{name}\\n" for name, answer in answers.items())
-
-
-@pytest.fixture
-def own(host, node):
-    return host, node.name
-
-
-def test_own_fixture(own):
-    host, name = own
-    assert host.run("echo %s", name).stdout == f"{name}\\n"
-
-
-@pytest.mark.parametrize("word", ["a", "b"])
-def test_parametrized(word, rail):
-    assert word != rail.netdev
-"""
+SUITE = cases(__file__, "suite")
 NODE = ("test_node", "test_own_fixture")
 RAIL = ("test_rail", "test_parametrized")
 
@@ -124,35 +90,7 @@ def test_no_site_is_one_line(suite):
     assert "Pass --inventory SITE or set RDMAPROV_INVENTORY" in done.stderr
 
 
-FAILS = """\
-import pytest
-
-
-def test_wrong(node):
-    assert node.name == "n1", f"{node.name}: it is wrong\\nand more"
-
-
-def test_untold(host, node):
-    if node.name == "n2":
-        raise LookupError("there is no such file")
-
-
-def test_of_testinfra(host):
-    host.check_output("exit 3")
-
-
-@pytest.fixture
-def own(node):
-    return node
-
-
-def test_own_untold(own):
-    raise LookupError("neither is this")
-
-
-def test_skipped(node):
-    pytest.skip("ib: it does not apply")
-"""
+FAILS = cases(__file__, "fails")
 
 
 def outcomes(junit):
@@ -201,17 +139,7 @@ def test_last_failed_and_first_failure(suite, site):
     assert "stopping after 1 failures" in run(where, site, "-x").stdout
 
 
-ASKS = """\
-import pytest
-
-
-def test_answers(host, node):
-    assert host.run("echo fine").stdout == "fine\\n"
-
-
-def test_is_quick(host):
-    assert host.run('test -z "$STALL" || sleep 600').rc == 0
-"""
+ASKS = cases(__file__, "asks")
 
 
 def test_nodes_in_trouble_are_errors_with_their_reason_and_others_are_judged(suite, tmp_path):

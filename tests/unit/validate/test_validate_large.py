@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.site_runs import keep_validated
+from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.validate_suite import run, write_suite
@@ -43,27 +44,7 @@ def test_large_fleet_is_judged_in_a_loop_of_its_own(tmp_path):
     assert "stopping after 1 failures" in run(write_suite(tmp_path, text), site, "-x").stdout
 
 
-ALIVE = """
-import gc
-import pathlib
-
-import pytest
-
-
-def pytest_sessionfinish():
-    gc.unfreeze()
-    gc.collect()
-    kinds = pytest.TestReport, pytest.Item
-    alive = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
-    ids = [each for each in gc.get_objects() if type(each).__name__ == "NodeId"]
-    pathlib.Path(__file__).with_name("alive").write_text(f"{len(alive)} {len(ids)}")
-
-
-def pytest_terminal_summary(terminalreporter):
-    # as the plugin of hypothesis does
-    for reports in terminalreporter.stats.values():
-        assert all(report.__dict__ for report in reports)
-"""
+ALIVE = cases(__file__, "alive")
 
 
 def test_large_fleet_keeps_neither_checks_nor_reports(tmp_path):
@@ -87,19 +68,7 @@ def test_large_fleet_keeps_neither_checks_nor_reports(tmp_path):
     assert ids < 310  # from pytest 9.1 on, objects; --lf runs those that failed again
 
 
-STASHES = """
-import pytest
-
-KEY = pytest.StashKey()
-
-
-def pytest_collection_modifyitems(items):
-    first, second = items[:2]
-    assert not {"stash", "_store"} & vars(first).keys()
-    first.stash[KEY] = "kept"
-    assert (first.stash[KEY], first._store is first.stash) == ("kept", True)
-    assert KEY not in second.stash
-"""
+STASHES = cases(__file__, "stashes")
 
 
 def test_check_has_a_stash_of_its_own_once_it_is_asked_for(tmp_path):
@@ -110,19 +79,7 @@ def test_check_has_a_stash_of_its_own_once_it_is_asked_for(tmp_path):
     assert "20 passed" in done.stdout, done.stdout + done.stderr
 
 
-SORTS = """
-import _pytest.fixtures
-
-sort = _pytest.fixtures.reorder_items
-
-
-def said(items):
-    print(f"sorts {len(items)} items")
-    return sort(items)
-
-
-_pytest.fixtures.reorder_items = said
-"""
+SORTS = cases(__file__, "sorts")
 OWN = "\n\ndef test_own(tmp_path, node):\n    pass\n"
 
 

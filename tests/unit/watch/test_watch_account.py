@@ -144,14 +144,7 @@ def test_rate_that_no_port_has_is_odd(watching):
         watching.pass_seconds(1)
 
 
-NAMED = {
-    "us": 5,
-    "cpu_us": 5,
-    "boot": "ab-1",
-    "names": ["0/down", "0/counters.x"],
-    "counts": [1, None],
-    "rails": [{"rdma": "mlx5_0", "netdev": ""}],
-}
+NAMED = cases(__file__, "named")
 STEPS = {"us": 5, "cpu_us": 5, "at": [0], "by": [-3], "gone": [1]}
 
 
