@@ -155,19 +155,14 @@ def test_answers_of_the_right_shape_are_taken():
     assert parse_names(json.dumps({**NAMED, "rails": planes}), 1).unfit == {0: "12 ports"}
 
 
-@pytest.mark.parametrize("wrong", cases(__file__, "odd_names_are_refused"))
-def test_odd_names_are_refused(wrong):
+@pytest.mark.parametrize(
+    ("parse", "said"),
+    [
+        *((parse_names, {**NAMED, **odd}) for odd in cases(__file__, "odd_names_are_refused")),
+        *((parse_steps, {**STEPS, **odd}) for odd in cases(__file__, "odd_steps_are_refused")),
+        *((parse_steps, text) for text in ("", "[]", "{", "null", "[" * 100_000, " " * (1 << 20))),
+    ],
+)
+def test_odd_names_and_steps_and_what_is_no_answer_are_refused(parse, said):
     with pytest.raises(OddAnswer):
-        parse_names(json.dumps({**NAMED, **wrong}), 1)
-
-
-@pytest.mark.parametrize("wrong", cases(__file__, "odd_steps_are_refused"))
-def test_odd_steps_are_refused(wrong):
-    with pytest.raises(OddAnswer):
-        parse_steps(json.dumps({**STEPS, **wrong}), 2)
-
-
-@pytest.mark.parametrize("said", ["", "[]", "{", "null", "[" * 100_000, " " * (1 << 20)])
-def test_what_is_no_answer_is_refused(said):
-    with pytest.raises(OddAnswer):
-        parse_steps(said, 2)
+        parse(said if isinstance(said, str) else json.dumps(said), 1 + (parse is parse_steps))
