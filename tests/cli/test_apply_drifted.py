@@ -7,19 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.program import call, finish, spawn
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
 SETTING = "kernel.randomize_va_space"
 NOTHING = "limits_memlock_users: []\nlimits_memlock_services: []\n"
-HOSTS = """\
----
-nodes:
-  hosts:
-    n1: {unit: 1}
-    n2: {unit: 2, ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: 1}
-    n3: {unit: 3}
-  vars: {ansible_connection: local, ansible_ssh_timeout: 5}
-"""
+HOSTS = cases(__file__, "hosts")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a survey needs root")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.certified import CertifiedFleet
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 
 from rdmaprov.node.standing import differences, judge, seconds_of
@@ -66,16 +67,7 @@ UUID = "GPU 0000:01:00.0: UUID was GPU-00000000-0000-4000-8000-000000000001, is 
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "says", "exits"),
-    [
-        (SERIAL, "SN9", "machine's serial number was SN000000, is SN9", 1),
-        (f"{NIC}/mlx5_1/node_guid", "1:2:3:4", "rail 1: GUID of its NIC was 9c63", 1),
-        (f"{NIC}/mlx5_0/fw_ver", "1.2.3", "rail 0: NIC firmware was 28.43.2026, is", 4),
-        ("sys/module/nvidia/version", "580.65.06", "NVIDIA driver was 570.86.15, is 580.65.06", 4),
-        ("proc/sys/kernel/osrelease", "6.8.0-61", "kernel was 6.8.0-60-generic, is 6.8.0-61", 4),
-        (f"{GPU}/information", "GPU UUID: GPU-1\nModel: NVIDIA H100 80GB HBM3\n", UUID, 1),
-        (SERIAL, "\x1b[2J\x9b", "is ?[2J", 1),
-    ],
+    ("file", "text", "says", "exits"), cases(__file__, "what_is_another_now_is_named")
 )
 def test_what_is_another_now_is_named(node, file, text, says, exits):
     (node / file).write_text(text)

@@ -97,13 +97,7 @@ COMPLETION = "from rdmaprov.cli import cli; cli.main(['x'], 'rdmaprov', standalo
 
 @pytest.mark.parametrize(
     ("code", "environment"),
-    [
-        (EVERY_HELP, {}),
-        (
-            f"try: {COMPLETION}\nexcept SystemExit: pass",
-            {"_RDMAPROV_COMPLETE": "bash_complete", "COMP_WORDS": "rdmaprov ", "COMP_CWORD": "1"},
-        ),
-    ],
+    cases(__file__, "what_only_shows_options_imports_nothing_heavy"),
     ids=["help of every command", "completion of a verb"],
 )
 def test_what_only_shows_options_imports_nothing_heavy(tmp_path, code, environment):

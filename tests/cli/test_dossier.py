@@ -21,6 +21,7 @@ from tests import dossier_reader as reader
 from tests.madeup.accept import keep_run
 from tests.madeup.faults import Truth, kinds
 from tests.madeup.shape import usual_shape
+from tests.tables import cases
 
 from rdmaprov.cli import run
 from rdmaprov.dossier import document
@@ -297,18 +298,7 @@ def test_others_are_left_out_unless_asked(place, kept, capsys):
     assert "gpu012" in (place / "out/dossier.json").read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        ("gpu2 to gpu1 (10.1.2.3:4791), gpu[2-3]", "peer-1 to gpu1 (ADDRESS), PEERS"),
-        ("a GPU is in use by process 4711, python3 (nvidia-smi)", "PROCESS"),
-        ("Xid 31, pid='4711', name=python3", "PROCESS"),
-        ("user=jo@corp.example job 991_4 in /home/jo/run", "USER job JOB in /home/USER/run"),
-        ("fe80::1%rail0 aa:bb:cc:dd:ee:ff", "ADDRESS"),
-        ("28.43.1014, 0000:81:00.0, 9803:9b03:0001:0000", "28.43.1014, 0000:81:00.0, 9803:9b03:0"),
-        ("rdmaprov accept inventory/prod", "rdmaprov accept SITE"),
-    ],
-)
+@pytest.mark.parametrize(("text", "clean"), cases(__file__, "redaction"))
 def test_redaction(text, clean):
     found = Redaction("gpu1", {"gpu1", "gpu2"}, "inventory/prod").text(text)
     assert clean in found

@@ -8,6 +8,7 @@ import pytest
 from tests.full_disk import full_disk
 from tests.program import ARGV, call
 from tests.report import runs
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import discover, run, session
@@ -18,14 +19,7 @@ from rdmaprov.runs.files import NotWritten
 from rdmaprov.runs.masks import Mask
 from rdmaprov.terminal import Line
 
-HOSTS = """\
----
-nodes:
-  hosts:
-    n1: {unit: 1}
-    n2: {unit: 2}
-  vars:
-"""
+HOSTS = cases(__file__, "hosts")
 CLOSED = "    ansible_host: 127.0.0.1\n    ansible_port: 1\n    ansible_ssh_timeout: 5\n"
 HERE = "    ansible_connection: local\n"
 PAGE = 4096

@@ -19,13 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a survey needs root")
 BOOT_ID = "1f0e3dad-9990-4c8d-8f3b-7c9e1f2a3b4c"
 PLAN = {"changes": [], "diff": [], "reboot": [], "notes": [], "waits": ""}
 CHANGE = {"layer": "running", "device": "kernel", "setting": "x", "seen": "1", "wanted": "2"}
-SURVEY = {
-    "changed": False,
-    "roles": {"limits": {**PLAN, "changes": [CHANGE]}},
-    "pending": ["limits"],
-    "problems": [],
-    "boot_id": BOOT_ID,
-}
+SURVEY = cases(__file__, "survey")
 # Its Python: a survey gets the first answer, a role's module the second one.
 LIAR = cases(__file__, "liar")
 HONEST = "honest"

@@ -13,6 +13,7 @@ import pytest
 from ansible.cli import CLI
 from ansible.parsing.dataloader import DataLoader
 from tests.program import encrypt_variable, spawn
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.passwords import password_pipe
@@ -20,15 +21,7 @@ from rdmaprov.inventory.password_file import read_password
 from rdmaprov.runner import run_ansible
 
 VAULT, BECOME = "correct horse", "hunter22"
-NODES = """\
----
-nodes:
-  hosts:
-    n1: {{unit: 1}}
-    n2: {{unit: 2}}
-  vars:
-    ansible_port: {port}
-"""
+NODES = cases(__file__, "nodes")
 
 
 def test_each_reader_gets_the_password(tmp_path: Path):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
 RECORD = "n1.record.json.gz"
@@ -16,15 +17,7 @@ SETTING = "kernel.randomize_va_space"
 VALUE = "/proc/sys/kernel/randomize_va_space"
 PASSWORD, KEY, TOKEN, SUDO = "canary-password", "Y2FuYXJ5LWtleQ", "canary-token", "canary-sudo"
 # What a machine has in files that roles or suite read whole.
-CANARIES = f"""\
-# -----BEGIN OPENSSH PRIVATE KEY-----
-# {KEY}
-# -----END OPENSSH PRIVATE KEY-----
-# proxy_password = {PASSWORD} and more
-# curl -H 'Authorization: Bearer {TOKEN}' https://user:{PASSWORD}@mirror.example/
-# sudo has {SUDO}
-vm.canary = 1
-"""
+CANARIES = cases(__file__, "canaries")
 
 pytestmark = [needs_namespace]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
 
 from rdmaprov import cli
@@ -28,14 +29,7 @@ PRINTS = {
     "smpquery": PKEYS.name,
 }
 # Of all ports of a LID: as perfquery answers `-l LID FIRST-LAST`.
-PERFQUERY = """\
-lid=$2; last=${3#1-}; port=1
-while [ $port -le $last ]; do
-    echo "# Port counters: Lid $lid port $port (CapMask: 0x00)"
-    echo "SymbolErrorCounter:..............0"
-    port=$((port + 1))
-done
-"""
+PERFQUERY = cases(__file__, "perfquery")
 
 
 @pytest.fixture

@@ -9,17 +9,7 @@ ROOT = "/sys/kernel/standin_mlx5e"
 ROCE_TOS = 106  # DSCP 26, ECT(0): priority 3 of the default map
 SEND_UDP = cases(__file__, "send_udp")
 
-REPROBE = f"""
-mtu=$(cat /sys/class/net/$D/mtu); device=$(basename $(readlink -f /sys/class/net/$D/device))
-addresses=$(ip -o addr show dev $D scope global | awk '{{print $4}}')
-driver=/sys/bus/virtio/drivers/virtio_net
-echo $device > $driver/unbind; sleep 1; echo $device > $driver/bind
-for i in 1 2 3 4 5 6 7 8 9 10; do [ -e /sys/class/net/$D ] && break; sleep 1; done
-echo $D > $R/attach; ip link set $D mtu $mtu up
-for each in $addresses; do ip addr replace $each dev $D; done
-for i in 1 2 3 4 5; do [ -e /sys/class/infiniband/mlx5_{RAIL} ] && break; sleep 1; done
-[ -e /sys/class/infiniband/mlx5_{RAIL} ] || rdma link add mlx5_{RAIL} type rxe netdev $D
-"""
+REPROBE = cases(__file__, "reprobe")
 
 
 # iproute2 6.1 reads before it writes, and may take the acknowledgement of the read for the

@@ -4,6 +4,7 @@ import pytest
 from tests.lab.fleet import Fleet
 from tests.lab.play import Play
 from tests.lab.rail import RAIL, Rail
+from tests.tables import cases
 
 from rdmaprov.facts import units
 
@@ -13,14 +14,7 @@ NODE = "node1"
 JOB = "rdma-job"
 # What a job has open before it makes a queue pair; the shell becomes the program.
 HOLD = "exec 3<> /dev/infiniband/uverbs0; exec sleep 86400"
-SLURMD = """\
-[Unit]
-Description=A daemon of jobs
-[Service]
-ExecStart=/bin/sleep infinity
-[Install]
-WantedBy=multi-user.target
-"""
+SLURMD = cases(__file__, "slurmd")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 from tests.lab.rail import RAIL, Rail, entries
+from tests.tables import cases
 
 pytestmark = pytest.mark.lab
 
@@ -21,14 +22,7 @@ cat $cm/ports/1/default_roce_tos; [ -z "$made" ] || rmdir $cm
 """
 LINK = "rdma link del mlx5_1; rdma link add mlx5_1 type rxe netdev $D"
 # The card loses its power, and its driver is loaded anew: the netdev goes and comes.
-RELOAD = """
-device=$(basename $(readlink -f /sys/class/net/$D/device))
-driver=/sys/bus/virtio/drivers/virtio_net
-others=$(cat $R/attach); echo $device > $driver/unbind; sleep 1
-modprobe -r standin_ofed; rmmod standin_mlx5e; modprobe standin_mlx5e
-for each in $others; do [ $each = $D ] || echo $each > $R/attach; done
-echo $device > $driver/bind
-"""
+RELOAD = cases(__file__, "reload")
 WAIT_S = 60
 
 

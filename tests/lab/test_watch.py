@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.lab.fleet import NODES, Fleet
+from tests.tables import cases
 
 pytestmark = pytest.mark.lab
 
@@ -33,15 +34,7 @@ NOT_PROVEN = ("unknown", "unreachable")
 # Soft-RoCE: a processor that waits for its turn loses no packet. Both ends find each other over the
 # other rail, so that the fault meets RDMA alone; whatever ends a run, the next one begins. A device
 # of Soft-RoCE has 1,024 GIDs: a process for each would take a busy emulated node over a minute.
-LOAD = """
-cd /sys/class/infiniband/mlx5_{rail}/ports/1
-while :; do
-    gid=$(grep -l '^0000:0000:0000:0000:0000:ffff:' gids/* | sed 's,gids/,,; q')
-    timeout 90 stdbuf -oL ib_write_bw -F -d mlx5_{rail} -x $gid -p {port} \\
-        -s 16384 -D 60 -t 4 -u 18 --tclass=106 {peer}
-    sleep 0.5
-done
-"""
+LOAD = cases(__file__, "load")
 # What tells why no load runs: what perftest printed, and where its two connections stand.
 STUCK = (
     "journalctl -n 40 -u 'load*'; ps -C sh,ib_write_bw -o etime,args; ss -tnp; "

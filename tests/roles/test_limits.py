@@ -174,13 +174,7 @@ GOOD = "PropagateResourceLimitsExcept=MEMLOCK\n"
 
 @pytest.mark.parametrize(
     ("files", "warned_of"),
-    [
-        ({}, []),
-        ({CONF: "Include limits.conf\n"}, [CONF]),
-        ({CONF: "Include limits.conf\n", "/etc/slurm/limits.conf": GOOD}, []),
-        ({CONF: "Include slurm.conf\n"}, [CONF]),
-        ({CONF: GOOD, CACHE: "ClusterName=a\n"}, [CACHE]),
-    ],
+    cases(__file__, "file_of_slurm_that_counts_is_warned_of"),
     ids=["none", "includes one that is gone", "included", "includes itself", "fetched"],
 )
 def test_file_of_slurm_that_counts_is_warned_of(machine: FakeMachine, files, warned_of):

@@ -127,17 +127,7 @@ def test_version_is_compared_as_pip_does(line: str, seen: str, met: bool):
     assert proof.parse([line], VARIABLE)[0].is_met_by(seen) is met
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["torch"], "'torch' is not pinned; write NAME==VERSION"),
-        (["torch>=2"], "is not pinned"),
-        (["torch==2.13.0 --index-url=http://x"], "is not pinned"),
-        (["--pre"], "is not pinned"),
-        (["torch==1", "Torch==2"], "torch is listed twice"),
-        ([f"torch==1 --hash=sha256:{DIGEST}", "numpy==2"], "numpy has no --hash=sha256"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "message"), cases(__file__, "wrong_pin_is_refused"))
 def test_wrong_pin_is_refused(lines: list[str], message: str):
     with pytest.raises(Refused, match=message):
         proof.parse(lines, VARIABLE)

@@ -10,6 +10,7 @@ from plugins.module_utils.roles import ORDER
 from plugins.module_utils.survey import NOT_CURED, is_over, remaining, remember, survey
 from plugins.plugin_utils.answers import Odd, role_answer, survey_answer
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 
 CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
 
@@ -125,14 +126,7 @@ def test_record_that_is_cut_counts_as_none(machine: FakeMachine, due: list[str])
 
 
 PLAN = {"changes": [], "diff": [], "reboot": [], "notes": ["chose dma-buf"], "waits": ""}
-SURVEY = {
-    "changed": False,
-    "roles": {"limits": PLAN},
-    "pending": [],
-    "problems": [],
-    "boot_id": "1f0e3dad-9990-4c8d-8f3b-7c9e1f2a3b4c",
-    "invocation": {"module_args": {}},
-}
+SURVEY = cases(__file__, "survey")
 WARNING = _messages.WarningSummary(event=_messages.Event(msg="/root/.nccl.conf:1: sets NCCL_IB_TC"))
 
 

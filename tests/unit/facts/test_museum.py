@@ -164,16 +164,7 @@ def test_role_and_suite_find_the_same_devices(node: MuseumNode, name: str):
 
 
 ROOT = Path(__file__).resolve().parents[3]
-GOOD = {
-    "title": "A node",
-    "shows": ["cx7", "ubuntu-22.04"],
-    "sources": [{"url": "https://example.org/1", "what": "all of it"}],
-    "left_out": "nothing",
-    "commands": [{"argv": ["ofed_info", "-s"], "stdout": "ofed.txt"}],
-    "files": {"/proc/cmdline": "quiet\n"},
-    "expert": {"ofed": "doca", "notes": "for people"},
-    "not_known": "the rest",
-}
+GOOD = cases(__file__, "good")
 # Cards, systems and shapes of which the museum must have a machine.
 REQUIRED = (
     "cx5", "cx6", "cx6lx", "cx7", "cx8", "bf2", "bf3", "dpu-mode", "vf", "lag", "grace", "amd-gpu",

@@ -60,14 +60,7 @@ def test_kernels_names_need_no_rule():
 
 
 PORT = "/sys/class/infiniband/mlx5_0/ports/1"
-TEXTS = {
-    f"{PORT}/lid": "0xb0\n",
-    f"{PORT}/sm_lid": "0x68\n",
-    f"{PORT}/gids/0": "fe80:0000:0000:0000:1070:fd03:00a4:1f36\n",
-    f"{PORT}/pkeys/0": "0xffff\n",
-    f"{PORT}/pkeys/1": "0x0000\n",
-    f"{PORT}/pkeys/10": "0x8001\n",
-}
+TEXTS = cases(__file__, "texts")
 
 
 def test_port_has_its_place_in_the_subnet():

@@ -8,29 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.tables import cases
 
 from rdmaprov.inventory import Fleet
 from rdmaprov.problem import Problem
 from rdmaprov.resources import data_dir
 
 MARK = "# <-"
-GOOD = {
-    "hosts.yml": """\
----
-nodes:
-  hosts:
-    n1: {unit: 1}
-    n2: {unit: 2}
-""",
-    "group_vars/all.yml": """\
----
-fabric_kind: roce
-fabric_link_gbps: 400
-fabric_rails:
-  - {netdev: ens1, address: "198.18.0.{{ unit }}/24"}
-  - {netdev: ens2, address: "198.18.1.{{ unit }}/24"}
-""",
-}
+GOOD: dict[str, str] = cases(__file__, "good")
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "wrong_sites.yml"
 
 

@@ -131,16 +131,7 @@ SYSCTLS = ["kernel.ostype", "kernel.core_modes", "net.ipv4.tcp_rmem", "net.ipv4.
 
 
 @pytest.mark.parametrize(
-    ("ask", "names"),
-    [
-        ("dpkg-query -f '${Status}' -W", ["bash", "libc6", "dpkg"]),
-        ("dpkg-query -f '${Status}' -W", ["bash", "no-such-package", "dpkg"]),
-        ("dpkg-query -f '${Status}' -W", ["bash", "libc*", "dpkg", "'bash'", "-l"]),
-        ("/usr/sbin/sysctl -n", SYSCTLS),
-        ("/usr/sbin/sysctl -n", [*SYSCTLS, "kernel.no_such_key"]),
-        ("/usr/sbin/sysctl -n", [*SYSCTLS, "vm.stat_refresh"]),
-        ("/usr/sbin/sysctl -n", [*SYSCTLS, "net/ipv4/ip_forward", "--version", ""]),
-    ],
+    ("ask", "names"), cases(__file__, "names_asked_at_once_get_what_each_gets_alone")
 )
 def test_names_asked_at_once_get_what_each_gets_alone(ask, names):
     """Some are unknown, several, options; vm.stat_refresh says nothing."""
