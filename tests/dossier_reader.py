@@ -144,7 +144,6 @@ def named_alone(document):
 
 
 def named_by_tests(document):
-    """Return what pairs show: a leaf, a node, its rail, or a path."""
     node, leaf = document["node"], document["leaves"]
     rows = [r for r in document["tests"] if "gb_s" in r and len(r["nodes"]) == 2]
     whole = [r for r in rows if r["gpu"] is None and r["collective"] == "all_reduce"]

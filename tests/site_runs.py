@@ -14,8 +14,6 @@ WAIT_S = 600  # torch alone may take half of it to be imported
 
 
 class SiteRuns:
-    """Runs of verbs on a site, below a directory."""
-
     def __init__(self, directory: Path, site: Path) -> None:
         self.directory = directory
         self.site = site

@@ -115,7 +115,6 @@ def new_nodes(bastion, way, lines):
 
 
 def vaulted(at):
-    """Return a variable of the site that is encrypted, and the option that opens it."""
     (at / "password").write_text("sesame\n")
     option = ("--vault-password-file", "password")
     return encrypt_variable("nccl_socket_ifname", SECRET, at / "password"), option

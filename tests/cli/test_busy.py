@@ -68,7 +68,6 @@ def node(tmp_path: Path) -> Node:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[int]:
-    """Provide the process id of a job that has an RDMA device open."""
     device = tmp_path / "dev/infiniband/uverbs0"
     device.parent.mkdir(parents=True)
     device.touch()

@@ -86,8 +86,6 @@ def place(kept, tmp_path, monkeypatch):
 
 @dataclass
 class Case:
-    """A signed dossier, and what a reader takes it by."""
-
     path: Path
     keys: Path
     other: Path

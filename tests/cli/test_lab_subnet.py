@@ -167,7 +167,6 @@ def test_nothing_is_there_to_delete(lab):
 
 
 def by_plan(lab, tmp_path, *options, words=()):
-    """Return what `rdmaprov subnet` finds in a subnet, with its site, and its exit code."""
     code, _, error = lab("up", "--rails", "2", *options)
     assert code == ExitCode.OK, error
     assert lab("site", str(tmp_path / "site"))[0] == ExitCode.OK

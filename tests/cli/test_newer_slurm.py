@@ -28,7 +28,6 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    """Return a directory of Slurm's programs, each run in a Debian 13 of its own."""
     place = tmp_path_factory.mktemp("debian13")
     packages = "slurmctld,slurmd,slurm-client,munge,python3"
     words = ("mmdebstrap", "--quiet", "--variant=essential", f"--include={packages}")

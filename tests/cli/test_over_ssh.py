@@ -29,7 +29,6 @@ def test_connection(host, node):
 
 @pytest.fixture
 def place(tmp_path):
-    """Provide a directory with a site of one node, which is this machine, and a check of it."""
     (tmp_path / "keys").mkdir()
     variables = Sshd(tmp_path / "keys").variables("node.example")
     variables["ansible_python_interpreter"] = sys.executable

@@ -37,8 +37,6 @@ WAIT_S = 900
 
 
 class Fleet:
-    """A site with a node for each way to end, n1 and on."""
-
     def __init__(self, at: Path, *ends: str) -> None:
         self.at = at
         (at / "keys").mkdir()

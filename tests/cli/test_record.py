@@ -24,7 +24,6 @@ pytestmark = [needs_namespace]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Provide a directory with a site of this machine and its record, plain and anonymous."""
     if Path("/etc/sysctl.d/99-z-rdmaprov-limits.conf").exists():
         pytest.skip("this machine is a node")
     directory = tmp_path_factory.mktemp("record")

@@ -198,7 +198,6 @@ def python(place, code, check=False):
 
 
 def report_without(library, place):
-    """Return how `report` ends where a library cannot be imported."""
     keep(place, WHOLE, gate_runs.accepted(2, pairs=True))
     report = f"from rdmaprov.cli import run; sys.exit(run(['report', {WHOLE!r}]))"
     return python(place, f"import sys; sys.modules[{library!r}] = None\n{report}")

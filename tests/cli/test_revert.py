@@ -26,8 +26,6 @@ LIMITS = "security/limits.d/99-rdmaprov-memlock.conf"
 
 
 class Node(test_busy.Node):
-    """A node on this machine with files of an admin's, and a site with it."""
-
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, "{n1: {unit: 1}}")
         self.has("1")

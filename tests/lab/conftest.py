@@ -31,7 +31,6 @@ def lab(tmp_path_factory, at_large):
 
 @pytest.fixture(scope="module")
 def begin(request, tmp_path_factory):
-    """Provide what brings the nodes to the state that the module begins from."""
     state = getattr(request.module, "STATE", FACTORY)
 
     def restore(lab):
@@ -85,7 +84,6 @@ def fleet_of_four(tmp_path_factory, at_large):
 
 @pytest.fixture(scope="module")
 def play(lab, request, tmp_path_factory):
-    """Provide the runs of the role that a module test_role_ROLE is about, on its NODE."""
     role = request.path.stem.removeprefix("test_role_")
     return Play(lab, tmp_path_factory.mktemp("play"), role, request.module.NODE)
 

@@ -97,7 +97,6 @@ def run(*argv: str, cwd: Path | None = None, environment: dict[str, str] | None 
 
 
 def driver(made: Packages, release: str) -> None:
-    """Build the kernel modules' package and the scripts of an OFED release."""
     version = DKMS_VERSION[release]
     short = version.partition(".OFED.")[2]
     base = f"/usr/src/mlnx-ofed-kernel-{version}"

@@ -22,8 +22,6 @@ LEFT = "ls -d /run/rdmaprov-accept* 2>/dev/null; pgrep -f 'rdmaprov-accept|agent
 
 
 class Fleet(SiteRuns):
-    """The lab's own site, copied."""
-
     def __init__(self, lab: LabHandle, directory: Path) -> None:
         super().__init__(directory, lab.copy_site(directory))
         self.lab = lab

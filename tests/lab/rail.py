@@ -35,7 +35,6 @@ class Rail:
         return self.lab.call(self.node, f"{self._variables()}{script}")
 
     def dcb(self, *objects, after="true"):
-        """Return the JSON of `dcb OBJECT show` for each object, after a script."""
         shows = "; ".join(f"dcb -N -j {each} show dev $D; echo" for each in objects)
         lines = self.run(f"{after}\n{shows}").split("\n")
         return [json.loads(line) for line in lines if line.startswith("{")][-len(objects) :]

@@ -47,7 +47,6 @@ class Gate:
         jsonschema.validate(self.results, SCHEMA)
 
     def suspects(self):
-        """Return node and rail of what is proven to be wrong."""
         return {(f["node"], f["rail"]) for f in self.results["findings"] if f["proven"]}
 
     def leftovers(self):

@@ -33,7 +33,6 @@ def job(lab):
 
 @pytest.fixture
 def lossless(lab, tmp_path):
-    """Provide the play of the role roce_qos, after it made the node lossless."""
     play = Play(lab, tmp_path, "roce_qos", NODE)
 
     def make():

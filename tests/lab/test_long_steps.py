@@ -31,7 +31,6 @@ LEFT = f"{UNIT}; ls /run/rdmaprov/steps 2> /dev/null; true"
 
 
 def slow(lab, directory):
-    """Provide a site with an initramfs to make."""
     lab.run(NODE, MAKE_SLOW)
     fleet = Fleet(lab, directory)
     with (fleet.site / "group_vars/all.yml").open("a") as file:

@@ -38,7 +38,6 @@ def fabric(lab):
 
 
 def write(lab, rail, tos=None):
-    """Write WRITES messages of WRITE_BYTES by RDMA from node1 to node2 over a rail."""
     # Few at a time: where many overflow a starved node's socket, Soft-RoCE takes what comes after
     # the lost packet for an invalid request. -F: the writes count, not their rate, which perftest
     # refuses to tell (exit code 1) where a starved node's clock is not steady.

@@ -148,7 +148,6 @@ def in_order(roles):
 
 
 def of(results, outcome):
-    """Return the checks of a validate with an outcome."""
     return [check for check in results["checks"] if check["outcome"] == outcome]
 
 
@@ -157,7 +156,6 @@ def file_of(check):
 
 
 def judge_healthy(results):
-    """Judge what a whole validate says of healthy nodes."""
     assert {check["outcome"] for check in results["checks"]} == {"skipped"}
     for node in NODES:
         counts = results["nodes"][node]

@@ -51,7 +51,6 @@ def apply(lab: LabHandle, site: Path, node: str = "all") -> dict[str, list[str]]
 
 @pytest.fixture(scope="module")
 def nodes(lab, site):
-    """Provide the rails of both nodes, after the role made them so."""
     apply(lab, site)
     return {name: lab.nodes()[name]["rails"] for name in NODES}
 

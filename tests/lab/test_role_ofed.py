@@ -15,7 +15,6 @@ UNSUPPORTED = "/etc/rdmaprov-lab-unsupported"
 
 @pytest.fixture(scope="module")
 def site(lab, tmp_path_factory):
-    """Provide the variables for each flavour, from repositories that are served."""
     root = tmp_path_factory.mktemp("repositories")
     kernel = lab.run(NODE, "uname -r").strip()
     served = root / "served"
@@ -82,8 +81,6 @@ def mlnx_installed(lab, play, site):
 
 
 def begin_with(name, lab, play, site, arguments):
-    """Begin with what a play installs."""
-
     def install():
         lab.run(NODE, "modprobe mlx5_core")
         assert play.changes(arguments)

@@ -35,7 +35,6 @@ ROLES = {role for _, _, role in FAULTS}
 
 @pytest.fixture(scope="module", params=LABS)
 def fleet(request, tmp_path_factory, at_large):
-    """Provide the factory nodes of a lab of its own."""
     directory = tmp_path_factory.mktemp("lab")
     at_large(directory / "lab")
     lab = LabHandle(directory / "lab", directory / "lab-site")

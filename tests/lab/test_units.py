@@ -24,8 +24,6 @@ HUNGRY = "exec python3 -c 'x = []\nwhile 1: x.append(bytearray(b\"x\") * (8 << 2
 
 
 class Ranks:
-    """A script that stands for ranks, as units on a node."""
-
     def __init__(self, lab: Any, connection: Any, script: str, limit_s: float = 600) -> None:
         self.lab, self.connection = lab, connection
         self.mark = f"rdmaprov-accept-test-{secrets.token_hex(4)}"

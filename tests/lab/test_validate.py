@@ -35,8 +35,6 @@ def gate(lab, fleet):
 
 
 class Broken(NamedTuple):
-    """A fault that is put on a node, and on a rail of it if it is a rail's."""
-
     fault: str
     node: str
     rail: int

@@ -98,7 +98,6 @@ class Watched:
         return self.process.returncode, results, (after[BAD] - before[BAD]) / seconds
 
     def _cost(self):
-        """Return the processor seconds of the sampler on each node, and of the controller."""
         nodes = {
             name: sum(map(int, self.fleet.lab.run(name, SAMPLER).split())) / 1e9 for name in NODES
         }

@@ -53,7 +53,6 @@ def register(name: str, breaks: Breaks) -> Breaks:
 
 
 def fault(breaks: Breaks) -> Breaks:
-    """Register a kind of fault by the function of its name."""
     return register(breaks.__name__.replace("_", "-"), breaks)
 
 

@@ -99,7 +99,6 @@ class MadeUpFleet:
         return tuple(rail for rail in found if rail in near) or found[:1]
 
     def team(self, job: GateJob, ranks: tuple[int, ...]) -> Team:
-        """Return a group's ranks as nodes, GPUs and rails."""
         of = [(self.number_of[job.node_of(rank)], rank % job.per_node) for rank in ranks]
         nodes = tuple(dict.fromkeys(node for node, _ in of))
         gpus = tuple(sorted({gpu for _, gpu in of}))

@@ -40,7 +40,6 @@ class GpuState:
 
 
 def gpu_events(fleet: MadeUpFleet, job: GateJob, task: Task) -> list[dict[str, Any]]:
-    """Return what ranks report, each of its own GPU."""
     chance, noise, found = fleet.chance, fleet.noise, []
     state = fleet.state()
     for rank, group in task.group_of.items():

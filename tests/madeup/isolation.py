@@ -114,7 +114,6 @@ KINDS = (
 
 
 def subject(part: FaultyPart) -> tuple[str, ...]:
-    """Return what a part names: the leaf, the fleet, or nodes in order."""
     if part.kind == "fleet":
         return ("fleet",)
     return (part.name,) if part.kind == "leaf" else tuple(sorted(part.nodes))

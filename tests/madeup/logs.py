@@ -50,8 +50,6 @@ NO_SHARP = {
 
 @dataclass
 class JobLogs:
-    """The lines of a job's ranks so far."""
-
     fleet: MadeUpFleet
     job: GateJob
     lines: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))

@@ -180,7 +180,6 @@ def _path_shares(condition: Condition, flows: Flows) -> Floats:
 
 
 def _losses(condition: Condition, flows: Flows, intos: Ints, above: Floats) -> Floats:
-    """Return the share of its packets that each flow loses."""
     up = condition.switch_of[flows.source, flows.out]
     down = condition.switch_of[flows.target, flows.into]
     lost = condition.loss[flows.source, flows.out] + condition.loss[flows.target, flows.into]

@@ -60,7 +60,6 @@ class MadeUpPaths:
         return found
 
     def _broken_ports(self, condition: Condition, seconds: float) -> set[tuple[int, int]]:
-        """Return the ports that reach nobody: no link, a wrong switch, or a link that flaps."""
         rails = condition.shape.rails
         wrong = condition.switch_of % rails != np.arange(rails)[None, :]
         flaps = self.fleet.chance.poisson(condition.flaps_per_s * seconds) > 0

@@ -41,7 +41,6 @@ def _first(shape: FleetShape) -> Node:
 
 @cache
 def site_nodes(shape: FleetShape) -> tuple[Node, ...]:
-    """Return the nodes of a site that has this fleet; all like the first one."""
     first = _first(shape)
     return tuple(_node(first, shape, number) for number in range(shape.nodes))
 

@@ -44,8 +44,6 @@ def load(packets: int, sent: int = -1, priority: int = 3) -> dict[str, int]:
 
 
 class SoftRoceWatch:
-    """A watch of some nodes, whose seconds pass as they are told."""
-
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.accounts = {node.name: NodeAccount(node) for node in nodes}
         self.second = 0

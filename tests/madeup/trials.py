@@ -97,8 +97,6 @@ def _is_right(truth: Truth, finding: Finding, names: Sequence[str]) -> bool:
 
 
 class KeptTrials:
-    """Trials of this run and of earlier ones, a line of JSON each."""
-
     def __init__(self, file: Path | None, stages: tuple[str, ...] = USUAL) -> None:
         self._file, self._stages = file, stages
         lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []

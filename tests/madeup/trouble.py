@@ -189,7 +189,6 @@ def _mixed(fleet: MadeUpFleet, job: GateJob, task: Task, done: int) -> Trouble |
 
 
 def _dead_link(fleet: MadeUpFleet, job: GateJob, task: Task, done: int) -> Trouble | None:
-    """Return the port that dies in this task, with the ranks at its other ends."""
     for (node, rail), after in fleet.condition.dying_links.items():
         name = fleet.shape.names[node]
         if name not in job.nodes or job.per_node < fleet.shape.gpus:

@@ -66,8 +66,6 @@ class Namespaces:
 
 
 class NamespaceFleet:
-    """Nodes with rails on switches of their own, and a site of them."""
-
     def __init__(self, directory: Path, image: Path, count: int, rails: int = 2) -> None:
         self.directory = directory
         self.site = directory / "site"

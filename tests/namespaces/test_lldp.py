@@ -39,8 +39,6 @@ def rail(index: int, leaf: str, port: str) -> dict[str, str]:
 
 
 class NamespaceBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
-    """Runs commands in a node's namespaces, each once, as rdmaprov's own does."""
-
     NAME = "namespace"
 
     def __init__(self, node: Namespaces) -> None:

@@ -38,7 +38,6 @@ def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cas
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Return the paths that are written from now on."""
     paths: set[str] = set()
     write = Machine.write
 

@@ -14,7 +14,6 @@ ARP = "/proc/sys/net/ipv4/conf/ens1/"
 
 
 def with_two_rails(machine: FakeMachine) -> FakeMachine:
-    """Return a node with two rails, a management NIC and systemd-networkd."""
     for index, (netdev, rdma) in enumerate(
         [("eno1", ""), ("ens1", "mlx5_0"), ("ens2", "mlx5_1")], start=2
     ):

@@ -57,7 +57,6 @@ class FakeMachine(Machine):
             path.symlink_to(os.path.relpath(self.path(target), path.parent.resolve()))
 
     def nic(self, netdev: str, pci: str = "", rdma: str = "", index: int = 2) -> None:
-        """Have a network device, on PCI and with an RDMA device if they are named."""
         base = f"/sys/devices/virtual/net/{netdev}"
         if pci:
             base = f"/sys/devices/pci0000:00/{pci}/net/{netdev}"

@@ -12,7 +12,6 @@ STARTED = "ActiveEnterTimestamp=@1700000000\nActiveEnterTimestampMonotonic=50000
 
 
 def one_rail(machine: FakeMachine) -> FakeMachine:
-    """Return the node with one rail, and no link manager."""
     machine.nic("ens1", index=3)
     machine.put("/sys/class/net/ens1/type", "1\n")
     return machine

@@ -14,7 +14,6 @@ KERNEL = "6.1.0"
 
 
 def with_mlx5(machine: FakeMachine) -> FakeMachine:
-    """Return the node with mlx5_core loaded, and an initramfs that does not carry it."""
     machine.put("/proc/sys/kernel/osrelease", KERNEL)
     machine.put(f"/lib/modules/{KERNEL}/modules.dep")
     machine.put("/etc/modprobe.d/mlx4.conf", "# options mlx4_core debug_level=1\n")

@@ -53,7 +53,6 @@ def plain(value: Any) -> Any:
 def of_files(
     node: FakeMachine, before: dict[str, bytes | str], written: set[str]
 ) -> Iterator[Mutation]:
-    """Yield mutations of the files that are not what they were before."""
     after = files(node)
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):

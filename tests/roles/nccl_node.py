@@ -15,7 +15,6 @@ ROCE = [
 
 
 def two_rails(machine: FakeMachine) -> FakeMachine:
-    """Return a node with two rails, whose RDMA devices have names of two kinds."""
     machine.nic("ens1", pci="0000:18:00.0", rdma="rocep24s0", index=3)
     machine.nic("ens2", pci="0000:29:00.0", rdma="mlx5_1", index=4)
     machine.nic("eno1", pci="0000:01:00.0", index=2)

@@ -80,7 +80,6 @@ class Node(FakeMachine):
 
 
 def made(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """Return a factory node of x86-64."""
     monkeypatch.setattr(pcie, "architecture", lambda: "x86_64")
     return Node.made(machine.root)
 

@@ -15,7 +15,6 @@ NOT_FOUND = CommandFailed(["modinfo"], 1, "modinfo: ERROR: Module nvidia not fou
 
 
 def with_gpu(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    """Return a GPU node with OFED, the open GPU driver and a NIC that can do dma-buf."""
     machine.nic("ens1", pci="0000:18:00.0", rdma="mlx5_0")
     machine.put("/sys/bus/pci/devices/0000:1b:00.0/vendor", "0x10de\n")
     machine.put("/sys/bus/pci/devices/0000:1b:00.0/class", "0x030200\n")

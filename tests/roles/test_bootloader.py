@@ -19,8 +19,6 @@ CFG: str = cases(__file__, "cfg")
 
 
 class Debian(FakeMachine):
-    """A node whose grub-mkconfig reads its drop-ins, with a shell as the real one does."""
-
     root_id = "1"
     kernel = KERNEL
 

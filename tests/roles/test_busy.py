@@ -152,8 +152,6 @@ def test_connection_of_the_kernel_is_named(machine: FakeMachine):
 
 
 class Role:
-    """A role with one change, which may interrupt traffic."""
-
     def __init__(self, interrupts: bool) -> None:
         self.interrupts = interrupts
         self.done = False

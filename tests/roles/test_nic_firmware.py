@@ -24,7 +24,6 @@ QUERY = f"mstconfig -d {PCI} -e query"
 
 @pytest.fixture
 def node(machine: FakeMachine) -> FakeMachine:
-    """Provide a node with one ConnectX whose firmware has LINK_TYPE_P1 and ATS_ENABLED."""
     machine.nic("ens1", pci=PCI, rdma="rocep24s0")
     machine.put(f"/sys/devices/pci0000:00/{PCI}/vendor", "0x15b3\n")
     machine.put("/sys/class/infiniband/rocep24s0/fw_ver", "28.43.2026\n")

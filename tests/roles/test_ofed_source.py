@@ -94,7 +94,6 @@ def test_unknown_distribution_needs_a_repository(node: AptNode):
 
 
 def archive(path: Path) -> str:
-    """Make an archive with a repository as MLNX_OFED's has it; return its SHA-256."""
     with tarfile.open(path, "w:gz") as file:
         file.addfile(tarfile.TarInfo("MLNX_OFED_LINUX-24.10/DEBS/Packages.gz"), io.BytesIO())
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -86,7 +86,6 @@ def test_program_on_the_node_runs_without_ansible_and_without_the_checkout(node:
 
 
 def imports(module: ModuleType) -> set[str]:
-    """Return the modules that a module imports, by their whole names."""
     found = set()
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(node, ast.Import):

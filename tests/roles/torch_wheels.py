@@ -28,7 +28,6 @@ def unpack(wheel: Path, environment: Path | str) -> None:
 
 
 def wheel(directory: Path, version: str, name: str = "torch", **files: str) -> None:
-    """Make a wheel with a torch that does nothing."""
     directory.mkdir(exist_ok=True)
     info = f"{name}-{version}.dist-info"
     modules = {

@@ -100,7 +100,6 @@ _BY = {"counters": "accept, watch", "floor": "accept", "gpu": "accept"}
 
 
 def _alarms() -> Iterator[str]:
-    """Yield the table of false alarms."""
     yield _ALARMS
     for name, alarm in table("false_alarms.yml").items():
         rule = (

@@ -152,7 +152,6 @@ class FakeNode:
             self._at(path).chmod(stat.S_IRWXU)
 
     def shown(self, command: str) -> dict[str, Any]:
-        """Return the JSON that a program prints for its arguments."""
         program, _, arguments = command.partition(" ")
         file = f"/.answers/{program}/{arguments.replace(' ', '_').replace('/', '_')}"
         value: dict[str, Any] = json.loads(self._at(file).read_text())

@@ -50,7 +50,6 @@ def gids(node: FakeNode, rdma: str, netdev: str, address: str) -> None:
 
 
 def function(node: FakeNode, way: tuple[str, ...], numa: int, vendor: str, kind: str) -> str:
-    """Have a PCI function below bridges; return its place."""
     place = "/sys/devices/pci" + way[0][:7]
     for depth, address in enumerate(way):
         place = f"{place}/{address}"

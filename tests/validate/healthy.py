@@ -89,7 +89,6 @@ def link_files(node: FakeNode, netdev: str, rail: int, number: int) -> None:
 
 
 def addresses(node: FakeNode, number: int) -> None:
-    """Have addresses, rules, routes and queueing disciplines, as `ip -j` and `tc -j` show them."""
     shown = [_address("lo", "127.0.0.1", 8, "host"), _address("eno1", "10.0.0.1", 24, "global")]
     rules = [{"priority": 0, "src": "all", "table": "255"}]
     for netdev, (rail, *_) in RAILS.items():
@@ -112,7 +111,6 @@ def _address(netdev: str, address: str, length: int, scope: str) -> dict[str, ob
 
 
 def kernel(node: FakeNode) -> None:
-    """Have hugepages, modules and what a kernel shows of them."""
     node.put_all("/proc/sys", NEIGHBORS)
     for numa, (small, large) in enumerate(((512, 2), (256, 2))):
         for kib, pages in ((2048, small), (1048576, large)):

@@ -90,7 +90,6 @@ class Judge:
         hosts: FakeHosts | None = None,
         **values: object,
     ) -> list[Outcome]:
-        """Return how tests ended for gpu1 and the fleet; all of them if none is named."""
         node = described(node or self.node, **values)
         fleet = replace(self.fleet, nodes=(node, *self.fleet.nodes[1:]))
         chosen = [

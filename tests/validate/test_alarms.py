@@ -74,7 +74,6 @@ def watch(given: Mapping[str, Any], _place: Path) -> _Judged:
 
 
 def comparison(given: Mapping[str, Any], place: Path) -> _Judged:
-    """Return what is worse in a second acceptance, and the mean of its sizes."""
     most = given.get("without_above", 1 << 40)
     data = fleet_runs.acceptance(12)
     rows = [row for row in data["planes"][0]["rows"] if row["bytes"] <= most]

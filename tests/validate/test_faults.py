@@ -162,7 +162,6 @@ def _mark(path: str) -> str:
 
 
 def alter(altered: dict[str, FakeNode], node: Node, each: dict[str, Any]) -> Node:
-    """Make one part of a fault, on the node or in what the site says of it."""
     fake = altered["gpu1"]
     kind = next(iter(each))
     if kind == "site":

@@ -20,7 +20,6 @@ def read(run):
 
 
 def rewrite(run, statement, key=None):
-    """Write a certificate; with a key, as its owner would sign it."""
     data = as_bytes(statement)
     (run / "certificate.json").write_bytes(data)
     if key:
@@ -28,7 +27,6 @@ def rewrite(run, statement, key=None):
 
 
 def countersign(fleet, predicate, name, key=None):
-    """Have a node sign what a certificate says of it, with its host key or another one."""
     key = key or fleet.roots[name] / "etc/ssh/ssh_host_ed25519_key"
     text = node_text(predicate, name, sections(predicate))
     signature = ssh_signature.sign(text.encode(), key, NODE).decode()

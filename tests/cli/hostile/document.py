@@ -20,7 +20,6 @@ HEAD = "| hostile answers to | tried | held |\n|---|---|---|\n"
 
 
 def table(rows: Iterable[tuple[str, int, int]]) -> str:
-    """Return the table: of each verb, how many were tried, and how many held."""
     return HEAD + "".join(f"| `{verb}` | {tried} | {held} |\n" for verb, tried, held in rows)
 
 

@@ -85,7 +85,6 @@ class Fleet:
         write(self.here / "site", {**GOOD, "hosts.yml": "---\n" + json.dumps(nodes)})
 
     def interpreter(self, name: str, entry: Mapping[str, Any]) -> str:
-        """Return a new interpreter that does as its entry says."""
         path = self._away / "nodes" / name
         told = {"told": str(self.told(name))}
         path.with_suffix(".json").write_text(json.dumps({**entry, **told}))

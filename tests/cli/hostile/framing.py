@@ -100,7 +100,6 @@ def _shuffled(good: bytes, rng: Random) -> bytes:
 
 
 def garbled(lie: dict[str, Any], good: bytes) -> bytes:
-    """Return the wrong output that a lie makes of a good one."""
     if lie["kind"] != "output":
         return good
     wrong.mark_told(lie)

@@ -32,7 +32,6 @@ class Request(NamedTuple):
 
 
 def make(lie: dict[str, Any], good: Any) -> bytes:
-    """Return the wrong document that a lie makes of a good one."""
     wrong.mark_told(lie)
     kind, name = lie["kind"], lie["name"]
     rng, places = Random(lie.get("seed")), [tuple(place) for place in lie.get("places", [])]
@@ -48,7 +47,6 @@ def make(lie: dict[str, Any], good: Any) -> bytes:
 
 
 def saying(text: str, good: Any, places: list[wrong.Place]) -> bytes:
-    """Return a document with a text at each of some places."""
     for place in places:
         parent = good
         for key in place[:-1]:
@@ -115,7 +113,6 @@ def serve(lie: dict[str, Any], words: list[str]) -> None:
 
 
 def known(lie: dict[str, Any], request: Request) -> tuple[int, bytes, bytes]:
-    """Return the recorded answer to a command, or the wrong one."""
     if lie["kind"] == "record":
         done = subprocess.run(
             ["/bin/sh", "-c", request.command],

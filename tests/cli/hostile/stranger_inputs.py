@@ -145,7 +145,6 @@ _HISTORY = ("history", SITE, "--metrics", "m.prom")
 
 
 def _place(place: Path) -> Path:
-    """Make runs/ with two runs; return the place of the index."""
     fleet_runs.keep(place, fleet_runs.acceptance(1))
     started = {"started": fleet_runs.started(2).isoformat()}
     fleet_runs.keep(place, runs.validated(4) | started)
@@ -274,8 +273,6 @@ def metrics() -> list[Input]:
 
 
 def notifications() -> list[Input]:
-    """Return receivers of --notify: what they say, what programs do, and how a URL is written."""
-
     def notify(target: str, place: Path) -> Sequence[object]:
         _place(place)
         return ("history", SITE, "--notify", target)

@@ -129,7 +129,6 @@ class Try:
 
 
 def tried(inputs: Iterable[Input], directory: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each input's title, and what harm it did."""
     numbered = enumerate(inputs)
     while batch := list(itertools.islice(numbered, _TOGETHER)):
         started = [(each.title, Try(each, directory / str(number))) for number, each in batch]

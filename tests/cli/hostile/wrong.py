@@ -148,5 +148,4 @@ def _at(good: Any, places: list[Place], rng: Random) -> tuple[Any, Any, Any]:
 
 
 def dump(document: Any) -> bytes:
-    """Return a document as JSON, with what JSON does not have."""
     return re.sub(rf'"{_RAW}([^"]*)"', r"\1", json.dumps(document)).encode()

@@ -103,8 +103,6 @@ def test_messages_that_are_small_are_no_measurement():
 
 
 def slotted(site, nic, gpu, cards=8, direct=False):
-    """Return a site whose nodes say what slots their rails and GPUs have."""
-
     def path(bridge, link):
         words = [*link, *link]
         return [

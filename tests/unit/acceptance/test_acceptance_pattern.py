@@ -152,7 +152,6 @@ def test_wrong_sums_accuse_who_must_have_sent_them(ranks, wrong_ranks, arrivals,
 
 
 def tried(ran, pairs, bad):
-    """Have ranks report the results of pairs, which are wrong with some ranks."""
     for pair in pairs:
         for rank, peer in (pair, pair[::-1]):
             wrong_ones = len({rank, peer} & set(bad))

@@ -284,7 +284,6 @@ def here(monkeypatch, tmp_path):
 
 
 def two_nodes(device: str):
-    """Return two nodes of one rail after a preflight that found this RDMA device, or none."""
     rail = SimpleNamespace(address=None, index=0)
     seen = {"rails": [{"rdma": device}], "addresses": {"lo": ["127.0.0.1"]}}
     return SimpleNamespace(

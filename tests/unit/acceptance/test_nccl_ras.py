@@ -172,7 +172,6 @@ def test_gloo_jobs_are_not_judged_by_the_ras_of_another_job():
 
 @pytest.fixture
 def answering():
-    """Return what makes a server answer like RAS, and its port."""
     server = socket.create_server(("127.0.0.1", 0))
     heard: list[bytes] = []
 

@@ -37,8 +37,6 @@ SLEEPS = "busy = subprocess.Popen(['sleep', '600'], start_new_session=True)"
 
 
 class Relay:
-    """A relay on this machine; `acts` is what its ansible-runner does with a job."""
-
     def __init__(self, at, acts, core="2.19.14"):
         (at / "bin").mkdir()
         playbook = (

@@ -82,7 +82,6 @@ def machine(tmp_path: Path) -> Path:
 
 
 def soft_roce(root: Path, device: str, netdev: str) -> None:
-    """Soft-RoCE: no PCI device behind it."""
     base = f"sys/class/infiniband/{device}"
     put(root, f"{base}/ports/1/rate", "2.5 Gb/sec (1X SDR)")
     put(root, f"{base}/ports/1/gid_attrs/ndevs/0", netdev)

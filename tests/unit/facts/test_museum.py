@@ -56,7 +56,6 @@ NO_READER = {
 
 
 def reason(machine: Museum, key: str) -> str:
-    """Return why a fact of a machine has no reader; empty if nothing says so."""
     programs = {each.argv[0].rpartition("/")[2] for each in machine.commands}
     general = [why for (of, program), why in NO_READER.items() if of == key and program in programs]
     return NEVER.get(key) or machine.not_read.get(key) or next(iter(general), "")

@@ -74,7 +74,6 @@ class PageSites:
         return wrong or _missing("file", ROOT / "validate", _files(arguments))
 
     def _wrong_hosts(self, site: str, pattern: str | None) -> str:
-        """Return what is wrong with a site, or with the first part of a pattern for its hosts."""
         path = self._sites.get(site.rstrip("/"))
         if path is None:
             return f"there is no site {site}"
@@ -101,7 +100,6 @@ def _lab_site(site: Path) -> Path:
 
 
 def _wrong_lab(given: dict[str, Any]) -> str:
-    """Return which node or fault the lab does not have, empty if it has them."""
     names = given.get("nodes", ())
     # --nodes of `lab up` and `lab subnet up` is their number.
     nodes = [given.get("node"), *(() if isinstance(names, str | int) else names)]

@@ -42,8 +42,6 @@ _DAY = re.compile(r"^## Day (\d+)", re.MULTILINE)
 
 @dataclass
 class FleetMonth:
-    """A working directory on which days pass."""
-
     directory: Path
     day: int = 0
 

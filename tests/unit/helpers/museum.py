@@ -74,7 +74,6 @@ def names() -> list[str]:
 
 
 def load(directory: Path) -> Museum:
-    """Return the machine in a directory."""
     path = directory / "machine.yml"
     if not path.is_file():
         raise WrongMachine(f"{path}: there is no such file")

@@ -70,7 +70,6 @@ def port_state(node: MuseumNode, wanted: Mapping[str, str]) -> Said:
 
 
 def lids(node: MuseumNode, wanted: Mapping[str, list[int]]) -> Said:
-    """Return the LID of each port, and that of its subnet manager."""
     if not _shown(node, wanted, "ports/1/lid"):
         return {}
     ports = {name: subnet_port.read(node.host, name) for name in wanted}

@@ -37,7 +37,6 @@ class Hardware:
     ways: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def place(self, name: str, address: str) -> None:
-        """Have a device on a PCI function."""
         self.pci_of[name] = full(address)
         self.functions.setdefault(full(address), {})
 

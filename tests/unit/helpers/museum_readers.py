@@ -66,7 +66,6 @@ _DRIVER_VERSION = "/sys/module/mlx5_core/version"
 
 
 def _ports(node: MuseumNode) -> Iterator[tuple[str, Seen | dcb.Dcb]]:
-    """Yield by reader what each port's DCB is."""
     for command in node.museum.printed("mlnx_qos"):
         if not command.part and "-i" in command.argv:
             netdev = command.argv[command.argv.index("-i") + 1]

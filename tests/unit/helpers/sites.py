@@ -65,7 +65,6 @@ def lines(fleet: Fleet, problems: Iterable[Problem]) -> list[str]:
 
 @cache
 def raw_spec(role: str) -> dict[str, dict[str, Any]]:
-    """Return the options of a role's argument spec, as they are written."""
     text = (data_dir("roles") / role / "meta" / "argument_specs.yml").read_text()
     written = yaml.load(text, Loader=yaml.CSafeLoader)
     options: dict[str, dict[str, Any]] = written["argument_specs"]["main"]["options"]

@@ -120,7 +120,6 @@ def running_cluster(names: tuple[str, ...], more: str = "") -> Iterator[Slurm]:
 
 
 def need_slurm() -> None:
-    """Skip a test where Slurm is missing, or this user cannot start jobs of root's."""
     if missing := missing_programs():
         pytest.skip(f"needs {', '.join(missing)} (Debian's slurmctld, slurmd, slurm-client, munge)")
     if os.getuid():

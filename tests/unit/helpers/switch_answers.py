@@ -57,7 +57,6 @@ MAP = ("qos profile", f"{EOS_MAP}qos profile")
 
 
 def right_switch(place, system):
-    """Return the answers of a switch of this system, on which all is right."""
     if system == "sonic":
         return SavedAnswers(place, "sonic-z9664f")
     if system == "cumulus":

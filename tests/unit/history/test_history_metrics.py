@@ -151,7 +151,6 @@ def test_verbs_that_make_runs_have_the_option(verb):
 
 
 def concluded(file):
-    """Conclude a run as every verb does, with --metrics; return its directory."""
     data = runs.validated(4) | {"started": fleet_runs.started(20).isoformat()}
     with click.Context(cli) as context, RunDirectory("validate", Mask(())) as directory:
         context.meta[publish._KEYS["metrics"]] = file

@@ -24,7 +24,6 @@ def pins(text: str) -> dict[str, str]:
 
 
 def created(place: Path, *files: str) -> Ended:
-    """Have ansible-builder make a context of a copy of container/ that has these files, too."""
     shutil.copytree(HERE, place / "container", ignore=shutil.ignore_patterns("dist", "context"))
     for name in files:
         (place / "container" / name).parent.mkdir(exist_ok=True)

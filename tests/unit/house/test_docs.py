@@ -74,7 +74,6 @@ def test_wrong_link_is_found(target):
 
 @pytest.fixture(scope="session")
 def known(pytestconfig):
-    """Return the options of pytest, its plugins and ours, and the Makefile's targets."""
     ours = Parser(_ispytest=True)
     plugin.pytest_addoption(ours)
     said = "".join(each.optparser.format_help() for each in (pytestconfig._parser, ours))

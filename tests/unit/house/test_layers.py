@@ -88,7 +88,6 @@ def _modules_of(node: ast.AST) -> list[str]:
 
 
 def simulators(text: str) -> list[str]:
-    """Return what a module imports of bench/ that does not print."""
     if "bench" not in text:  # to parse all tests takes seconds
         return []
     found = []

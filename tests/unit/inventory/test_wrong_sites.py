@@ -54,7 +54,6 @@ def wrong(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def specs() -> dict[str, dict[str, Any]]:
-    """Return the options of all roles' specs, and of the controller's variables."""
     options: dict[str, dict[str, Any]] = {}
     for path in CONTROLLER:
         options |= yaml.safe_load(path.read_text())["argument_specs"]["main"]["options"]

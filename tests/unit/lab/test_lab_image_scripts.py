@@ -61,7 +61,6 @@ class Node:
         self._program("rdma", RDMA.format(root=self.directory))
 
     def run(self):
-        """Return how the script of the rail ended."""
         text = (IMAGE / "files/usr/lib/rdmaprov-lab/rail").read_text()
         for top in ("/sys/", "/etc/", "/run/"):
             text = text.replace(top, f"{self.directory}{top}")
@@ -71,7 +70,6 @@ class Node:
         ).returncode
 
     def rdma_mtu(self):
-        """Return the MTU that Soft-RoCE read for the device that is there."""
         return int((self.device / "mtu").read_text())
 
     def _program(self, name, script):

@@ -43,7 +43,6 @@ def test_agent_ends_with_its_controller_and_ends_what_it_runs(tmp_path):
 
 
 def is_python_3_6(source: str) -> bool:
-    """Return whether Python 3.6 reads a source."""
     try:
         ast.parse(source, feature_version=(3, 6))
     except SyntaxError:

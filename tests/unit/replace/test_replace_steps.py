@@ -29,8 +29,6 @@ class Killed(BaseException):
 
 
 def proofs_of(world):
-    """Return the steps that prove, done in this world."""
-
     def step(name):
         return Step(name, lambda _nodes: world.prove(name))
 

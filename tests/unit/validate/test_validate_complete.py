@@ -24,7 +24,6 @@ class Hosts(dict[str, Any]):
 
 
 def boots_after(status: int) -> tuple[list[str], dict[str, tuple[str, float]]]:
-    """Return whom a run asked that ended with a status, and the boots that it knows."""
     hosts, stash = Hosts(), pytest.Stash()
     selection: Any = SimpleNamespace(hosts=hosts)
     stash[SELECTION] = selection
