@@ -18,12 +18,8 @@ nodes:
 """
 
 
-def can_unshare() -> bool:
-    return subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
-
-
 needs_namespace = pytest.mark.skipif(
-    os.geteuid() != 0 or not can_unshare(),
+    os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False).returncode != 0,
     reason="a role needs root, and a node on this machine a mount namespace",
 )
 

@@ -41,10 +41,6 @@ def results(site):
     return json.loads((runs(site)[-1] / "results.json").read_text())
 
 
-def everything(directory):
-    return {path: path.read_text() for path in directory.rglob("*") if path.is_file()}
-
-
 def test_nodes_that_cannot_be_reached_are_not_known(site):
     done = rdmaprov(site, "plan", "site", "--json", "-")
     assert done.returncode == 4
@@ -80,7 +76,8 @@ def vaulted(site):
 def test_vaulted_value_is_nowhere(vaulted, verb):
     done = rdmaprov(vaulted, verb, "site", "--vault-password-file", "vault.pass")
     assert done.returncode == 4, done.stdout + done.stderr
-    files = everything(vaulted.parent / "runs")
+    paths = (vaulted.parent / "runs").rglob("*")
+    files = {path: path.read_text() for path in paths if path.is_file()}
     assert {path.name for path in files} == {"ansible.log", "results.json", "report.html"}
     for text in (done.stdout, done.stderr, *files.values()):
         assert HIDDEN not in text

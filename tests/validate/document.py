@@ -38,13 +38,11 @@ def found() -> dict[str, list[str]]:
     faults = table("faults.yml")
     by_test: dict[str, list[str]] = {}
     for name in sorted(faults, key=lambda name: not faults[name].get("lab")):
-        for test in {**faults[name].get("red", {}), **_named(faults[name].get("unknown"))}:
+        unknown = faults[name].get("unknown")
+        named = unknown if isinstance(unknown, dict) else {}
+        for test in {**faults[name].get("red", {}), **named}:
             by_test.setdefault(test, []).append(name)
     return by_test
-
-
-def _named(unknown: object) -> dict[str, str]:
-    return unknown if isinstance(unknown, dict) else {}
 
 
 def markdown() -> str:

@@ -21,15 +21,12 @@ REPEATED = {
 }
 
 
-def _marks(verb: str, name: str):
-    """Return the marks of a run: an answer that hides behind others has a run of its own."""
-    return [pytest.mark.long] if (name.startswith("alone") or (verb, name) in REPEATED) else []
-
-
+# An answer that hides behind others has a run of its own.
 RUNS = [
-    pytest.param(verb, name, marks=_marks(verb, name))
+    pytest.param(verb, name, marks=[pytest.mark.long] * (name[:5] == "alone" or at in REPEATED))
     for verb in VERBS
     for name, _ in runs_of(verb)
+    for at in [(verb, name)]
 ]
 SECURITY = Path(__file__).parents[3] / "docs" / "strangers.md"
 

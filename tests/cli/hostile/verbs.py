@@ -111,7 +111,7 @@ def _try_accept(directory: Path, lies: list[Lie], number: int) -> Tally:
     )
     found = {name: entry["findings"] for name, entry in ran.nodes.items()}
     tally = Tally("accept")
-    tally.count(fleet, ran, partial(_is_named, found))
+    tally.count(fleet, ran, lambda name: found.get(name, 0) > 0)
     for name in fleet.honest:
         tally.require(found.get(name) == 0, f"{name} is accused, or has no result")
     return tally
@@ -124,10 +124,6 @@ _TRIES: Mapping[str, Callable[[Path, list[Lie], int], Tally]] = {
     "validate": _try_validate,
     "accept": _try_accept,
 }
-
-
-def _is_named(found: Mapping[str, int], name: str) -> bool:
-    return found.get(name, 0) > 0
 
 
 def _directory(parent: Path, name: str) -> Path:

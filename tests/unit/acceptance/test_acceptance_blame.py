@@ -22,10 +22,6 @@ def late(ran, *ranks, where=WAITS):
         say(ran, rank, "late", phase="rail 1: sweep", limit_s=60, where=where, entered=500)
 
 
-def blamed(ran):
-    return {finding.node for finding in blame.findings(ran)}
-
-
 def test_a_good_run_has_nobody_to_blame():
     assert blame.findings(healthy()) == []
 
@@ -106,7 +102,7 @@ def test_who_does_not_join_the_rendezvous_is_named():
     say(ran, 0, "missing", error=error)
     for rank in range(4):
         say(ran, rank, "failed", phase="rendezvous", error=error, entered=0)
-    assert blamed(ran) == {"n1", "n3"}
+    assert {finding.node for finding in blame.findings(ran)} == {"n1", "n3"}
 
 
 def test_who_still_imports_torch_is_no_proven_fault():

@@ -194,11 +194,8 @@ def parse(
     if rest:
         raise WrongCommandError(f"{arguments}: {rest} is too much")
     # click marks a parameter that is not given by an object of its own.
-    return Parsed("", {name: value for name, value in given.items() if _is_given(value)})
-
-
-def _is_given(value: object) -> bool:
-    return isinstance(value, str | tuple | list | int)
+    kinds = (str, tuple, list, int)
+    return Parsed("", {name: value for name, value in given.items() if isinstance(value, kinds)})
 
 
 def _check_parameters(

@@ -20,10 +20,6 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc")
 CONFIGURATION = cases(__file__, "configuration")
 
 
-def missing_programs() -> list[str]:
-    return [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
-
-
 def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
@@ -120,7 +116,7 @@ def running_cluster(names: tuple[str, ...], more: str = "") -> Iterator[Slurm]:
 
 
 def need_slurm() -> None:
-    if missing := missing_programs():
+    if missing := [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]:
         pytest.skip(f"needs {', '.join(missing)} (Debian's slurmctld, slurmd, slurm-client, munge)")
     if os.getuid():
         pytest.skip("needs root: Slurm's daemons run jobs as their users")

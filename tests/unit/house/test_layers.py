@@ -22,11 +22,8 @@ ORDER = re.findall(r"```\n(exit_codes .+?)```", ARCHITECTURE.read_text(), re.DOT
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or _is_layer(path))
-
-
-def _is_layer(path: Path) -> bool:
-    return path.stem not in ("__init__", "__main__")
+    no_layer = (SOURCE / "__init__.py", SOURCE / "__main__.py")
+    return sorted(path for path in SOURCE.rglob("*.py") if path not in no_layer)
 
 
 def layer_of(path: Path) -> str:
