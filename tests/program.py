@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from functools import cache
 from multiprocessing.context import ForkProcess
 from pathlib import Path
+from typing import Any
 
 import pexpect
 from tests.unit.helpers.shell import execute
@@ -69,6 +70,12 @@ def call(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ende
         for stream in (out, error):
             stream.seek(0)
         return Ended([*map(str, words)], code, out.read(), error.read())
+
+
+def ended_here(capture: Any, *words: object) -> tuple[int, str, str]:
+    """Return how the program's function ends in this process: exit code, output, errors."""
+    code = cli.run([*map(str, words)])
+    return code, *capture.readouterr()
 
 
 def encrypt_variable(name: str, secret: str, password: Path) -> str:

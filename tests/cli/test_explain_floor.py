@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from tests.program import ended_here
 
-from rdmaprov import cli
 from rdmaprov.bandwidth import gpus
 from rdmaprov.exit_codes import ExitCode
 
@@ -14,12 +14,7 @@ NODES = "16 nodes, 8 × 400G:"
 
 @pytest.fixture
 def floor(capsys):
-    def run(*options, fabric=H100):
-        code = cli.run(["explain", "floor", *fabric, *options])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+    return lambda *words, fabric=H100: ended_here(capsys, "explain", "floor", *fabric, *words)
 
 
 ASSUMED = "at 8 GiB (assumed; --size sets it)"

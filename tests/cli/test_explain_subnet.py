@@ -1,11 +1,12 @@
 """`rdmaprov explain subnet`: what it prints, its JSON and its exit codes."""
 
 import json
+from functools import partial
 
 import pytest
+from tests.program import ended_here
 from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, TABLES, Texts
 
-from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode
 
 
@@ -16,12 +17,7 @@ def texts(tmp_path):
 
 @pytest.fixture
 def explain(capsys):
-    def run(*words):
-        code = cli.run(["explain", "subnet", *map(str, words)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+    return partial(ended_here, capsys, "explain", "subnet")
 
 
 def test_healthy_subnet_ends_with_0(texts, explain):

@@ -3,12 +3,13 @@
 import json
 import re
 import shutil
+from functools import partial
 
 import pytest
+from tests.program import ended_here
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.switch_answers import FIXTURES, NAMES, SavedAnswers
 
-from rdmaprov import cli
 from rdmaprov.cli.explain_switch import SYSTEMS
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.switches.read import READERS
@@ -16,12 +17,7 @@ from rdmaprov.switches.read import READERS
 
 @pytest.fixture
 def explain(capsys):
-    def run(*words):
-        code = cli.run(["explain", "switch", *map(str, words)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+    return partial(ended_here, capsys, "explain", "switch")
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.program import call
+from tests.program import call, ended_here
 
-from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.model import Lab, new_node
@@ -16,15 +16,8 @@ from rdmaprov.lab.patience import QUIET_PROBE_S, Speed
 
 @pytest.fixture
 def lab(tmp_path, capfd):
-    """Provide a function that runs `rdmaprov lab WORDS`, giving exit code and both outputs."""
-
-    def call(*words):
-        places = ("--dir", str(tmp_path / "lab"), "--cache", str(tmp_path / "cache"))
-        code = run(["lab", *places, *words])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return call
+    places = ("--dir", tmp_path / "lab", "--cache", tmp_path / "cache")
+    return partial(ended_here, capfd, "lab", *places)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 import json
 import sys
+from functools import partial
 
 import pytest
+from tests.program import ended_here
 
-from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.lab import tools
 from rdmaprov.lab.ib_faults import FAULTS
@@ -53,11 +54,7 @@ SEEN = [fault for fault in FAULTS if fault not in BY_SITE_ALONE]
 
 @pytest.fixture
 def lab(tmp_path, capfd):
-    def call(*words):
-        code = run(["lab", "--dir", str(tmp_path / "lab"), "subnet", *words])
-        said = capfd.readouterr()
-        return code, said.out, said.err
-
+    call = partial(ended_here, capfd, "lab", "--dir", tmp_path / "lab", "subnet")
     yield call
     call("down")
 
@@ -67,8 +64,7 @@ def judged(lab, tmp_path, capfd, *options):
     assert code == ExitCode.OK, error
     texts = tmp_path / "texts"
     assert lab("save", str(texts))[0] == ExitCode.OK
-    run(["explain", "subnet", str(texts), "--json"])
-    return json.loads(capfd.readouterr().out)
+    return json.loads(ended_here(capfd, "explain", "subnet", texts, "--json")[1])
 
 
 def named(document):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.program import ended_here
 from tests.tables import cases
 from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
 
-from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.read_run import read_run
 from rdmaprov.lab.ib_topology import Topology, write_site
@@ -51,12 +51,7 @@ def texts(tmp_path, monkeypatch):
 
 @pytest.fixture
 def judge(texts, capfd):  # noqa: ARG001 - the tools print them
-    def run(*words, site="site", here=("--here",)):
-        code = cli.run(["subnet", site, *here, *words])
-        said = capfd.readouterr()
-        return code, said.out, said.err
-
-    return run
+    return lambda *words, here=("--here",): ended_here(capfd, "subnet", "site", *here, *words)
 
 
 def results():
@@ -98,8 +93,8 @@ def test_fault_is_named_by_node_and_rail_in_text_json_and_page(judge, texts):
 
 def test_saved_texts_are_judged_alike_without_the_site(judge, capfd):
     assert judge("--save", "kept")[0] == ExitCode.OK
-    assert cli.run(["explain", "subnet", "kept"]) == ExitCode.OK
-    assert "healthy: 8 switches" in capfd.readouterr().out
+    code, said, _ = ended_here(capfd, "explain", "subnet", "kept")
+    assert (code, "healthy: 8 switches" in said) == (ExitCode.OK, True)
     assert results()[0]["saved"] == "kept"
 
 

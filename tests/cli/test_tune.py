@@ -12,9 +12,9 @@ from tests.madeup.nodes import MadeUpNodes
 from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
+from tests.program import ended_here
 from tests.unit.tuner.test_tuner import PAIRS, Faster
 
-from rdmaprov import cli
 from rdmaprov.cli import session, tune_run
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.read_run import read_run
@@ -60,9 +60,7 @@ def made_up(monkeypatch, tmp_path):
 
 
 def tune(capsys, *words):
-    code = cli.run(["tune", "site", "--sizes", "1M:512M", *words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    return ended_here(capsys, "tune", "site", "--sizes", "1M:512M", *words)
 
 
 @pytest.mark.usefixtures("made_up")

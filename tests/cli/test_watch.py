@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 from tests.madeup.watch_faults import FAULTS
 from tests.madeup.watched import MadeUpLink, MadeUpWatch
+from tests.program import ended_here
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.report.test_report_results import VALIDATOR
 
-from rdmaprov import cli
 from rdmaprov.cli import watch_run
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.read_run import read_run
@@ -60,9 +60,7 @@ def interrupt_when(watch, ready):
 
 
 def run(capsys, *words):
-    code = cli.run(["watch", "site", *words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    return ended_here(capsys, "watch", "site", *words)
 
 
 def test_fault_is_named_at_once_and_at_the_end_in_results_and_page(place, capsys, tmp_path):
