@@ -1,29 +1,16 @@
 """--idle with a real Slurm: busy nodes are left out, and idle ones are held while measured."""
 
 import pytest
-from tests.cli.slurm_place import begin_job, fresh_place
+from tests.cli.slurm_place import begin_job
 from tests.program import call
 from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.helpers.slurm_cluster import running_cluster
 
 from rdmaprov.exit_codes import ExitCode
 
 OWN = cases(__file__, "own")
 NAMES = ("n1", "n2", "n3")
 HOSTS = cases(__file__, "hosts")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with running_cluster(NAMES) as made:
-        yield made
-
-
-@pytest.fixture
-def place(cluster, tmp_path):
-    with fresh_place(cluster, tmp_path, HOSTS) as made:
-        yield made
 
 
 def test_node_with_a_job_is_left_out_and_nothing_stays_reserved(cluster, place):

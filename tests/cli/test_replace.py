@@ -6,11 +6,10 @@ import subprocess
 
 import pytest
 import yaml
-from tests.cli.slurm_place import NAMES, SLURM, Place, begin_job, fresh_place, reasons
+from tests.cli.slurm_place import SLURM, Place, begin_job, reasons
 from tests.program import ARGV, start
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.helpers.waiting import until
 
@@ -18,18 +17,6 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.journal import Journal, journal_directory
 
 IN_PROGRESS = "rdmaprov: replace in progress on"
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with running_cluster(NAMES) as made:
-        yield made
-
-
-@pytest.fixture
-def place(cluster, tmp_path):
-    with fresh_place(cluster, tmp_path) as made:
-        yield made
 
 
 def test_node_whose_apply_fails_stays_drained_with_the_reason(cluster, place):

@@ -5,30 +5,17 @@ from pathlib import Path
 
 import pytest
 from tests.cli.namespaced import needs_namespace, rdmaprov
-from tests.cli.slurm_place import NAMES, SLURM, fresh_place, reasons
+from tests.cli.slurm_place import SLURM, reasons
 from tests.cli.test_busy import Node
 from tests.tables import cases
-from tests.unit.helpers.slurm_cluster import running_cluster
 
 from rdmaprov.cli import node_proofs
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.scheduler.service import StepOutcome
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with running_cluster(NAMES) as made:
-        yield made
-
-
 def apply(place, *words):
     return place.run("apply", "--serial", "1", *words)
-
-
-@pytest.fixture
-def place(cluster, tmp_path):
-    with fresh_place(cluster, tmp_path) as made:
-        yield made
 
 
 def test_node_that_no_role_can_bring_to_its_state_is_not_drained(cluster, place):
