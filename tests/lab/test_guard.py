@@ -22,12 +22,7 @@ MANAGEMENT = "enp0s2"
 MTU = 1400
 REVERT_S = 25
 # An RDMA device on the way to the node, and a file of its own: the image's matches by slot.
-PREPARE = f"""
-rdma link show mgmt/1 || rdma link add mgmt type rxe netdev {MANAGEMENT}
-cd /etc/systemd/network
-sed 's/^Path=.*/Name={MANAGEMENT}/' 10-management.network > 05-{MANAGEMENT}.network
-networkctl reload
-"""
+PREPARE = cases(__file__, "prepare")
 SEEN = (
     f"cat /sys/class/net/{MANAGEMENT}/mtu; find /etc/systemd/network -name 'rdmaprov-mtu.conf'; "
     "systemctl list-timers --all --no-legend 'rdmaprov-revert-*'"

@@ -6,6 +6,7 @@ import time
 import pytest
 from tests.lab.fleet import NODES
 from tests.lab.handle import FACTORY, crash
+from tests.tables import cases
 
 from rdmaprov.lab import snapshot, ssh
 
@@ -16,13 +17,7 @@ FABRIC = "fabric"
 CLOCK_S = 3
 # Between them: the machines end, start, load, answer; a save pauses, writes, runs on.
 KILL_AFTER_S = {"restore": (0.3, 1.0, 2.5), "save": (0.25, 0.4, 0.6)}
-CONFIGURE = """
-for rail in 0 1; do
-    D=$(cat /sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0)
-    ip link set $D mtu 4200 up
-    ip address replace 198.18.$rail.{host}/24 dev $D
-done
-"""
+CONFIGURE = cases(__file__, "configure")
 BREAK = """
 rm /etc/hostname; touch /root/new; rdma link del mlx5_1; date -s 2020-01-01
 ip link set $(cat /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0) mtu 1500

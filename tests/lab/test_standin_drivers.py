@@ -4,6 +4,7 @@ import shlex
 
 import pytest
 from tests.lab.rail import ROCE_TOS, SEND_UDP
+from tests.tables import cases
 
 pytestmark = pytest.mark.lab
 
@@ -21,17 +22,7 @@ def test_ecn_initial_values(ofed):
     assert ofed.run(f"cd /sys/class/net/$D/ecn; cat {files}").split() == ["48", "6", *["1"] * 16]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("roce_np/cnp_dscp", "64"),
-        ("roce_np/cnp_dscp", "-1"),
-        ("roce_np/cnp_802p_prio", "8"),
-        ("roce_np/enable/3", "2"),
-        ("roce_rp/enable/3", "on"),
-        ("roce_rp/rpg_gd", "16"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), cases(__file__, "ecn_value_is_refused"))
 def test_ecn_value_is_refused(ofed, name, value):
     assert ofed.call(f"echo {value} > /sys/class/net/$D/ecn/{name}").returncode != 0
 

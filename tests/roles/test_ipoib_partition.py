@@ -114,15 +114,7 @@ def test_interface_with_another_key_is_named(node, shown):
         converge(node, fabric, wanted(), check=True)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"kind": "roce"}, "ipoib_pkey needs IPoIB, and the site has fabric_kind: roce"),
-        ({"ipoib": False}, "ipoib_pkey needs IPoIB, and the site has fabric_ipoib: false"),
-        ({"rails": [{**ENTRY, "ipoib_pkey": "0x0002"}]}, "full membership.*Write 0x8002"),
-        ({"rails": [{**ENTRY, "ipoib_pkey": "8002"}]}, "'8002' is no partition key"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "said"), cases(__file__, "what_cannot_be_is_refused"))
 def test_what_cannot_be_is_refused(node, shown, changed, said):  # noqa: ARG001
     with_ifupdown(node)
     with pytest.raises(Refused, match=said):

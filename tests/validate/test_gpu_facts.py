@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.tables import cases
 from tests.validate.runner import by_test, described, ends, hosts_of, judge
 from tests.validate.services import DRIVER
 
@@ -194,16 +195,7 @@ def test_tmpfiles_make_the_channel_too(found, changed):
     assert found(**RACK)["test_imex_channel_after_reboot"][0] == "passed"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "state", "said"),
-    [
-        ("", "", "passed", ""),
-        ("- READY", "- UNAVAILABLE", "error", "is UNAVAILABLE"),
-        ("State: UP", "State: DOWN", "error", "the domain is DOWN"),
-        ("Domain State", "State", "error", "nvidia-imex-ctl -N shows"),
-        ("Node #", "#", "error", "nvidia-imex-ctl -N shows"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "state", "said"), cases(__file__, "domain_of_real_nodes"))
 @pytest.mark.parametrize("name", ["one-node", "gb200-eighteen-trays"])
 def test_domain_of_real_nodes(found, changed, name, old, new, state, said):
     text = (CAPTURES.parent / f"imex/{name}.txt").read_text()

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from tests.lab import kept
+from tests.tables import cases
 
 
 @pytest.fixture(scope="module")
@@ -14,17 +15,7 @@ def checkout(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "lab/recipe.toml",
-        "lab/image/setup.sh",
-        "roles/mtu/tasks/main.yml",
-        "plugins/module_utils/roles/mtu.py",
-        "inventory/lab/group_vars/all.yml",
-        "roles/mtu/files/new.yml",
-    ],
-)
+@pytest.mark.parametrize("name", cases(__file__, "change_makes_another_lab"))
 def test_change_makes_another_lab(checkout, name):
     path, before = checkout / name, kept.key(checkout)
     old = path.read_bytes() if path.exists() else None

@@ -10,6 +10,7 @@ from tests.madeup.soft_roce import NAMES, SoftRoceWatch, load
 from tests.madeup.watch_faults import AT_TIMES, FAULTS
 from tests.madeup.watched import Fleet, MadeUpWatch
 from tests.madeup.watching import SHAPE, Watching, is_pair_right, is_right, watch_fault
+from tests.tables import cases
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.watch.columns import missing_counters
@@ -81,16 +82,7 @@ def test_fault_of_every_other_second_is_named_too(name):
     assert is_right(AT_TIMES[name], PLACE, verdicts), [line(each) for each in verdicts]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("storm of pause", "slow rail"),
-        ("incast", "bad cable"),
-        ("slow receiver", "no buffer"),
-        ("narrow uplinks", "flapping link"),
-        ("paused from outside", "wrong priority"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), cases(__file__, "two_faults_at_once_are_both_named"))
 def test_two_faults_at_once_are_both_named(one, other):
     assert is_pair_right((FAULTS[one], FAULTS[other]), (PLACE, (2, 6)), 1, 12)
 
