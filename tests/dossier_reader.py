@@ -103,7 +103,6 @@ def _check_row(row, name, runs):
 
 
 def _check_agreement(document, here):
-    """Refuse findings that the numbers beside them do not show, and numbers that differ."""
     alone = {row["node"]: row["gb_s"] for row in document["alone"]}
     require(here["alone_gb_s"] == alone.get(document["node"]), "history and measurement differ")
     for row in document["excluded"]:
@@ -174,7 +173,6 @@ def named_by_tests(document):
 
 
 def _rail(node, rows, proven):
-    """Return the rail of a node that alone is slow, each by its own GPU."""
     single = [r for r in rows if r["gpu"] is not None and r["collective"] == "all_reduce"]
     rates = [r["gb_s"] for r in single if node not in r["nodes"]]
     mine = [r for r in single if node in r["nodes"] and r["rail"] is not None]

@@ -96,7 +96,7 @@ def table() -> str:
     return head + "\n".join(_line(item) for item in measurements()) + "\n"
 
 
-HEAD = cases(__file__, "head")
+HEAD: str = cases(__file__, "head")
 
 
 def markdown() -> str:

@@ -38,7 +38,6 @@ def reasons(cluster):
 
 
 def begin_job(cluster, node, seconds):
-    """Return a job that runs on a node, and what to ask the cluster for its state."""
     where = ("-w", node, "-o", "/dev/null", "--wrap", f"sleep {seconds}")
     job = cluster.ask("sbatch", "--parsable", "--export=NONE", *where)
     running = ("squeue", "-h", "-j", job, "-o", "%T")

@@ -34,7 +34,6 @@ PERFQUERY = cases(__file__, "perfquery")
 
 @pytest.fixture
 def texts(tmp_path, monkeypatch):
-    """Provide the texts that this machine's tools print; the working directory has their site."""
     texts = Texts(tmp_path)
     tools = tmp_path / "tools"
     tools.mkdir()

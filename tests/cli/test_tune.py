@@ -31,7 +31,6 @@ FASTER_PAIRS = ("NCCL_IB_QPS_PER_CONNECTION", "4")
 
 @pytest.fixture
 def made_up(monkeypatch, tmp_path):
-    """Put a fleet in the place of the site's nodes; return it and the runner, to be changed."""
     monkeypatch.chdir(tmp_path)
     fleet = MadeUpFleet(SHAPE, None, 0, 0.03)
     place = SimpleNamespace(fleet=fleet, runner=MadeUpRunner(fleet), nodes=site_nodes(SHAPE))

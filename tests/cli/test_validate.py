@@ -173,7 +173,6 @@ OWN = Path("/proc/sys/kernel/random/boot_id")
 
 
 def validated(place, *words):
-    """Return of a run what is complete: each node, the fleet, and what was left out."""
     done = call("validate", "site", "--command-timeout", "20", *words, cwd=place)
     newest = max(path for path in (place / "runs").iterdir() if path.name != ".pytest_cache")
     data = json.loads((newest / "results.json").read_text())

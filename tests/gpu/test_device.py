@@ -24,8 +24,7 @@ _BUSY = cases(__file__, "busy")
 
 def measured(ranks, count=1, **changed):
     work = {**stage.WORK[ranks.backend], **changed}
-    everyone = (tuple(range(count)),)
-    ran, _ = ranks.run(count, Task(0, "gpu", PLANE, everyone, "gpu", work=work))
+    ran, _ = ranks.run(count, Task(0, "gpu", PLANE, (tuple(range(count)),), "gpu", work=work))
     report = StageReport("gpu")
     stage.judge(report, [ran])
     assert report.detail is not None
@@ -93,10 +92,8 @@ def driver_says(*words):
     ]
 )
 def query(request):
-    """Return what nvidia-smi -q printed: what was kept of a machine, or of this one."""
     if request.param != "here":
-        kept = Path(__file__).parents[1] / f"fixtures/nvidia-smi/{request.param}.txt"
-        return kept.read_text()
+        return (Path(__file__).parents[1] / f"fixtures/nvidia-smi/{request.param}.txt").read_text()
     if why := missing_gpu():
         pytest.fail(why, pytrace=False)
     return driver_says("-q")
@@ -105,8 +102,7 @@ def query(request):
 def test_all_that_the_driver_prints_of_each_gpu_is_read(query, request):
     _, *blocks = re.split(r"(?m)^(?=GPU [0-9A-Fa-f:.]+$)", query)
     seen = gpu.parse(query).gpus
-    addresses = [kernel_address(block.split()[1]) for block in blocks]
-    assert [each.address for each in seen] == addresses
+    assert [each.address for each in seen] == [kernel_address(block.split()[1]) for block in blocks]
     for each, block in zip(seen, blocks, strict=True):
         # Of the processes on a GPU, the first one alone is read.
         printed = re.findall(r"(?m)^ +(\S.*?) +: (.*)$", block.partition("\n    Processes")[0])

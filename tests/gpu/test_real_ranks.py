@@ -138,8 +138,7 @@ def test_a_rank_that_stops_is_named_and_no_other(ranks):
 
 
 def nccl_version(ran):
-    said = next(event["nccl"] for event in ran.events_of("hello"))
-    return tuple(map(int, said.split(".")))
+    return tuple(map(int, next(event["nccl"] for event in ran.events_of("hello")).split(".")))
 
 
 @pytest.mark.parametrize("backend", [pytest.param("nccl", marks=pytest.mark.gpu)], indirect=True)

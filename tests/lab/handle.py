@@ -168,8 +168,7 @@ class LabHandle:
         return done.stdout
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        document = json.loads(self.must("status", "--json"))
-        return {node["name"]: node for node in document["nodes"]}
+        return {node["name"]: node for node in json.loads(self.must("status", "--json"))["nodes"]}
 
     def saved_states(self) -> list[dict[str, Any]]:
         states: list[dict[str, Any]] = json.loads(self.must("status", "--json"))["saved"]
@@ -191,8 +190,7 @@ class LabHandle:
 
 
 def crash(lab: LabHandle, node: str) -> None:
-    pid = int((lab.layout.node(node) / "qemu.pid").read_text().split()[0])
-    os.kill(pid, signal.SIGKILL)
+    os.kill(int((lab.layout.node(node) / "qemu.pid").read_text().split()[0]), signal.SIGKILL)
     while lab.nodes()[node]["state"] != "down":
         time.sleep(0.2)
 

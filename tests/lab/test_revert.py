@@ -96,5 +96,4 @@ def test_provisioned_nodes_are_factory_nodes_again_and_forward(lab, tmp_path):
     assert (code, f"{len(NODES)} nodes: {len(NODES)} unchanged" in said) == (0, True), said
 
     fleet.apply("--limit", "node1")
-    again = {"node1": look(lab, "node1")}
-    assert differences(lab, {"node1": provisioned["node1"]}, again) == {}
+    assert differences(lab, {"node1": provisioned["node1"]}, {"node1": look(lab, "node1")}) == {}

@@ -32,8 +32,7 @@ def remote_tasks(said):
 
 
 def test_parameter_that_the_module_lacks_is_refused(lab, play):
-    done = play.run({"mlx5_module_parameters": {"mlx5_core": {"log_num_mtt": 24}}})
-    assert done.returncode != 0
+    assert play.run({"mlx5_module_parameters": {"mlx5_core": {"log_num_mtt": 24}}}).returncode != 0
     assert "mlx5_core has no parameter log_num_mtt" in play.said
     assert lab.call(NODE, "ls /etc/modprobe.d/rdmaprov.conf").returncode != 0
 

@@ -109,8 +109,7 @@ def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
     lab.must("reboot", NODE)
     assert is_right_again(lab)
     ecn = "cd /sys/class/net/$D/ecn; cat roce_rp/enable/[0-7] roce_rp/rpg_ai_rate $T"
-    rail = Rail(lab, NODE)
-    assert rail.run(ecn).split() == [*"00010000", "10", "Global", "tclass=106"]
+    assert Rail(lab, NODE).run(ecn).split() == [*"00010000", "10", "Global", "tclass=106"]
 
 
 @pytest.mark.usefixtures("lossless")

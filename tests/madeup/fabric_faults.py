@@ -22,7 +22,6 @@ def wrong_leaf(condition: Condition, chance: Chance, node: int) -> None:
 
 
 def _any_switch(condition: Condition, chance: Chance) -> tuple[int, int, int]:
-    """Return a leaf switch by chance: its number, block and rail."""
     block, rail = chance.randrange(condition.shape.blocks), chance.randrange(condition.shape.rails)
     return block * condition.shape.rails + rail, block, rail
 

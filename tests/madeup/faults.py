@@ -120,6 +120,5 @@ def of_gpu(node: int) -> tuple[Truth, ...]:
 
 
 def of_leaf(condition: Condition, block: int, rail: int | None) -> tuple[Truth, ...]:
-    """Return the truth that a leaf switch is bad: all its nodes, on one rail."""
     nodes = tuple(n for n in range(condition.shape.nodes) if condition.shape.block_of(n) == block)
     return (Truth("leaf", nodes, rail),)

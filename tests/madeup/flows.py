@@ -45,7 +45,6 @@ def team_flows(team: Team, number: int, collective: str, algorithm: str) -> Flow
 
 
 def _over_rails(team: Team, number: int, source: Ints, target: Ints, share: Floats) -> Flows:
-    """Return flows divided over a team's channels: each node uses its own rails in order."""
     channels = team.channels
     place = {node: at for at, node in enumerate(team.nodes)}
     rails = np.asarray([own[:channels] for own in team.rails], np.int64)

@@ -15,8 +15,6 @@ MANAGEMENT = "eno1"
 
 
 class MadeUpNodes:
-    """Answers for each node; implements acceptance.nodes.Nodes."""
-
     def __init__(self, fleet: MadeUpFleet) -> None:
         self._fleet = fleet
 

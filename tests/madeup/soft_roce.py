@@ -64,7 +64,6 @@ class SoftRoceWatch:
             self.accounts[node.name].start(parse_names(json.dumps(opened), len(rails)), 0.0)
 
     def pass_seconds(self, seconds: int, told: Mapping[tuple[str, int], Counts]) -> None:
-        """Let seconds pass, in each of which rails count what is told; others count nothing."""
         for _ in range(seconds):
             self.second += 1
             for name, account in self.accounts.items():

@@ -66,7 +66,6 @@ def watch_fault(
 def is_right(
     fault: WatchFault | None, place: Place, verdicts: list[Finding], shape: FleetShape = SHAPE
 ) -> bool:
-    """Return whether the verdicts name what is at fault, that alone, and its victims as such."""
     accusing = [each for each in verdicts if word(each) not in _NO_FAULT]
     if fault is None:
         return not verdicts

@@ -135,7 +135,6 @@ class _Work:
         self.done.events += wrong_events(self.fleet, self.job, self.task)
 
     def _time_size(self, size: int, in_place: bool) -> float:
-        """Report the times of one size by all groups; return the seconds of the slowest."""
         now, flows, lost = self._costs()
         least, most, budget = self.task.repeat
         # A message is counted as nccl-tests does: for these, the larger buffer is that of all.

@@ -13,8 +13,6 @@ CONFIGURATION = "/etc/opensm/rdmaprov-rail0.conf"
 
 
 class OpensmNode(FakeMachine):
-    """A node with one rail, systemd and apt; `units` is what the service manager remembers."""
-
     def __init__(self, root: Any) -> None:
         super().__init__(root)
         self.units: dict[str, dict[str, str]] = {}

@@ -25,7 +25,6 @@ FAMILIES = pytest.mark.parametrize("rails", [IPV4, IPV6], ids=["ipv4", "ipv6"])
 
 @pytest.fixture(scope="session", autouse=True)
 def _namespaces() -> None:
-    """Skip where there are no namespaces for this user, or no virtual links."""
     probe = "mount -t sysfs sysfs /sys && ip link add r0 type veth peer name p0"
     done = subprocess.run(
         ["unshare", "-rnm", "sh", "-c", probe], capture_output=True, text=True, check=False

@@ -48,8 +48,6 @@ def do(plan: Plan) -> None:
 
 
 def fails(text: str):
-    """Return an answer that fails as netplan does, with the files where it was told."""
-
     def answer(argv: list[str]) -> str:
         raise CommandFailed(argv, 1, text.format(root=argv[-1]))
 

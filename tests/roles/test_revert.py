@@ -33,8 +33,6 @@ READ_BY = {
 
 
 class Systemd:
-    """A node's programs, with units that are links, as systemctl has them, and what it ran."""
-
     def __init__(self, node: FakeMachine) -> None:
         self.node, self.answer, self.ran = node, node.run, list[str]()
 

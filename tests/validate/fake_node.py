@@ -25,7 +25,6 @@ _LIKE = {"ib_write_bw": "traffic", "rping": "traffic", "ibv_rc_pingpong": "traff
 
 
 def script(name: str) -> str:
-    """Return the script for a program: a Python interpreter if the name is a path."""
     own = "python" if name.startswith("/") else _LIKE.get(name, name)
     return _PROGRAMS.get(own, _PROGRAMS["answers"]).replace("# @ADD@\n", _PROGRAMS["add"])
 

@@ -28,7 +28,6 @@ def capture(name):
 
 
 def seen(gpus):
-    """Return what is wrong of GPUs, what is unknown, and what their driver does not print."""
     found = [each for one in gpus for check in CHECKS for each in gpu_health.findings(one, check)]
     wrong = {(each.name, each.seen) for each in found if each.wanted}
     unknown = {each.name for each in found if each.wanted is None}
@@ -121,7 +120,6 @@ def altered(one, *texts):
 
 
 def at_work(one):
-    """Yield the rows of the table by which fields of a GPU are judged, where it is at work."""
     done = set()
     for row in gpu_health.table():
         texts = {

@@ -26,7 +26,6 @@ BOOTS = {name: f"{name[-1] * 8}-1111-4111-8111-111111111111" for name in ("gpu1"
 
 
 def compared(suite, fleet, altered, learnt, tests=()):
-    """Return by test what nodes have, and the tests that are red on all of them together."""
     samples, red = {}, set()
     for test in tests or [f"{FILE}::{each}" for each in vars(suite[FILE]) if each[:5] == "test_"]:
         hosts = hosts_of(altered, learnt)

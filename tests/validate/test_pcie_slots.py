@@ -24,7 +24,6 @@ def said(judged):
 
 
 def on_one_card(fleet, changed):
-    """Return the rails where the second one is the other port of the first one's card."""
     nic(changed, "ens1f1", (*WAY[:-1], "0000:18:00.1"), "mlx5_7", 0, "198.18.1.1")
     first, second = fleet.nodes[0].rails
     return first, replace(second, netdev="ens1f1", pci="")

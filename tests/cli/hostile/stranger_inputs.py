@@ -83,7 +83,6 @@ def _leaves(data: Any, path: wrong.Place = ()) -> Iterator[wrong.Place]:
 
 
 def _documents(name: str, good: Any, words: Sequence[object], codes: set[int]) -> list[Input]:
-    """Return wrong texts, and a wrong value for each of up to 48 places."""
     here, rng = partial(_put, name), Random(1)
     places = sorted(_leaves(good), key=repr)
     chosen = places[:: max(1, len(places) // 48)][:48]

@@ -181,7 +181,6 @@ LAST = cases(__file__, "last")
 
 
 def said_last(words, *nodes):
-    """Return what is found where all ranks of some of 8 nodes say so, and the others waited."""
     ran = failed_run(ALL_NODES)
     for rank in range(ran.job.world):
         if ran.job.node_of(rank) in nodes:

@@ -26,7 +26,6 @@ SWEEP = steps((0, 2), (45, 3), (0, 1), (30, 2), (0, 0.6), (12, 1), (0, 2))
 
 
 def fleet(nodes=6, together=True, **changed):
-    """Return samples of a fleet; a changed node has its own arguments for `pack`."""
     files = {}
     for number in range(nodes):
         name = f"n{number}"

@@ -72,7 +72,6 @@ def tests(probe):
 
 
 def path(device: str, to: str = "", measures: str = "bandwidth") -> PathTest:
-    """Return a test from a rail of n0 with a device to that rail of n1, or to one of another."""
     return PathTest(End("n0", RAIL[device]), End("n1", RAIL[to or device]), measures, 65536)
 
 

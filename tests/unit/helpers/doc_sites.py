@@ -156,7 +156,6 @@ def words(line: str) -> list[str]:
 
 
 def wrong_command(line: str, known: dict[str, frozenset[str]]) -> str:
-    """Return what is wrong with a command line, empty if it parses."""
     program, *rest = words(line)
     if program == "rdmaprov":
         try:

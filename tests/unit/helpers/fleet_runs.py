@@ -29,7 +29,6 @@ def started(number: int) -> datetime:
 
 
 def acceptance(number: int, *, drift: bool = True, seed: int = 7) -> dict[str, Any]:
-    """Return run `number`, from 1, of a fleet whose rail 3 drifts, and whose driver is replaced."""
     chance = random.Random(f"{seed} {number}")
     data = copy.deepcopy(_healthy())
     data |= {

@@ -94,7 +94,6 @@ _KINDS = {"ib": "InfiniBand", "en": "Ethernet", "roce": "Ethernet"}
 
 
 def give_places(hardware: Hardware) -> None:
-    """Have a PCI function for each RDMA device, and for the network device on it."""
     _virtual_functions(hardware)
     _match_by_number(hardware)
     for name in sorted(hardware.rdma, key=_natural):

@@ -32,7 +32,6 @@ from rdmaprov.nccl_log.matrix import Gdr
 
 
 def nccl(node: MuseumNode, wanted: Mapping[str, Any]) -> Said:
-    """Return the version, networks and devices of the captured logs."""
     logs = [each for each in node.museum.commands if "NCCL" in each.stdout]
     if not logs:
         return {}
@@ -91,8 +90,6 @@ def _with_unused_classes(command: Command) -> str:
 
 
 def _qos(read: Callable[[Any, Any], object]) -> Callable[[MuseumNode, Any], Said]:
-    """Return the reader of a fact that is the same on all ports of a machine."""
-
     def said(node: MuseumNode, wanted: object) -> Said:
         found: Said = {}
         for reader, port in _ports(node):
@@ -207,7 +204,6 @@ def _hugepages(node: MuseumNode, wanted: Mapping[int, int]) -> Said:
 
 
 def _kernel_arguments(node: MuseumNode, wanted: list[str]) -> Said:
-    """Return the arguments of the running kernel that have the names of the expert's."""
     if not node.has("/proc/cmdline"):
         return {}
     names = tuple(dict.fromkeys(each.partition("=")[0] for each in wanted))

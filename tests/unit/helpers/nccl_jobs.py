@@ -42,7 +42,6 @@ class Job:
         return self.nodes * self.gpus
 
     def lines(self) -> list[str]:
-        """Return all ranks' lines, one step of all ranks after the other."""
         ranks = [list(self.rank(rank)) for rank in range(self.ranks)]
         return [line for step in zip(*ranks, strict=True) for lines in step for line in lines]
 

@@ -42,7 +42,6 @@ def completion(one: int, other: int, rail: int, hca: str = "", status: int = 12)
 
 
 def abort(node: NodeRun, rank: int, *words: str) -> None:
-    """Have torch's watchdog end a rank of a node after words of NCCL."""
     node.errors = "".join(WATCHDOG.format(rank=rank) + REMOTE_ERROR + each + "\n" for each in words)
     node.ended = {rank: -6}
 

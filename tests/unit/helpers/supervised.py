@@ -60,8 +60,6 @@ def two_nodes(units):
 
 
 class Kept:
-    """A shell script that a supervisor runs on n0."""
-
     def __init__(
         self,
         nodes,

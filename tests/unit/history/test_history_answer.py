@@ -87,8 +87,6 @@ def test_trouble_has_its_first_run_and_its_last(place, capsys):
 
 
 class TestIndex:
-    """The index is thrown away and rebuilt where it is not what the runs say."""
-
     @pytest.fixture
     def kept(self, place, capsys):
         for number in (1, 2):

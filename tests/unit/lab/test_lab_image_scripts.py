@@ -31,8 +31,6 @@ def test_finding_is_printed_with_its_script(tmp_path):
 
 
 class Node:
-    """A node's files, and programs that do to them what the kernel would; the rail's script."""
-
     def __init__(self, directory):
         self.directory = directory
         self.device = directory / "sys/class/infiniband/mlx5_1"

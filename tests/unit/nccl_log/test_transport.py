@@ -134,7 +134,6 @@ def test_gdr_required_alone_refuses_sockets():
 
 
 def through_plugin(said):
-    """Return a job's log through that plugin; `said` is what it says of what it sends by."""
     job = Job(version="2.26.1")
     lines = [line.replace("via NET/IB/", "via NET/NCCL RDMA Plugin v8/") for line in job.lines()]
     words = [job.message(rank, f"P2P plugin {said}") for rank in range(job.ranks) if said]

@@ -235,7 +235,6 @@ def test_two_leaves_are_named_if_only_paths_between_them_are_slow():
 
 
 def met_in(world, one, rail):
-    """Return a node that the matchings of a world have one meet on a rail."""
     first = few_matchings(world.nodes, RAILS, world.leaf_of)[-1]
     return next(
         other for pair in first.pairs[rail] if one in pair for other in pair if other != one

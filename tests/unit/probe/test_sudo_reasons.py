@@ -73,7 +73,6 @@ SUDO = cases(__file__, "sudo")
 
 
 def behind_sudo(tmp_path, password, free=""):
-    """Return a node on which Python is started by a sudo that asks for "it is"."""
     sudo = tmp_path / "sudo.py"
     sudo.write_text(SUDO)
     seen = f'echo "$0" >>{tmp_path}/argv; export ASKED={tmp_path}/asked FREE={free}; eval "$0"'

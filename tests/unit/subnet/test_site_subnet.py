@@ -236,7 +236,6 @@ def test_names_are_compared_without_domain_and_case(texts):
 
 
 def with_managers(texts, *managers, known=True):
-    """Have managers answer: HCA, priority and state of each."""
     lines = []
     for name, priority, state in managers:
         found = re.search(rf"CA +(\d+) +1 (0x[0-9a-f]+) .*'{name}'", texts.read(DISCOVERY))

@@ -64,7 +64,6 @@ def test_a_pattern_without_a_flow_over_leaves_costs_nothing():
 
 
 def of_leaves(leaf_of, hosts=24):
-    """Return leaves of one rail; `leaf_of` gives the leaf of a host's number."""
     cables = []
     for number in range(1, hosts + 1):
         leaf = leaf_of(number)
