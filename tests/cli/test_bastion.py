@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.cli.namespaced import hosts, needs_namespace
 from tests.program import ARGV, encrypt_variable, start
+from tests.tables import cases
 from tests.unit.helpers.bastion import Bastion
 from tests.unit.helpers.waiting import until
 
@@ -24,13 +25,7 @@ pytestmark = [
 ]
 
 CHECK = "def test_it(host):\n    assert host.run('echo hi').rc == 0\n"
-VERBS = {
-    "validate": ["validate", "site", "test_own.py"],
-    "discover": ["discover", "site"],
-    "plan": ["plan", "site", "--roles", "hugepages"],
-    "drifted": ["apply", "site", "--drifted", "--roles", "hugepages"],
-    "accept": ["accept", "site", "--stages", "preflight", "--ignore-validate"],
-}
+VERBS = cases(__file__, "verbs")
 AWAY = ("unreachable", "could not read", "MaxStartups")
 
 

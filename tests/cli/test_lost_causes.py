@@ -14,6 +14,7 @@ import sys
 import pytest
 from tests.full_disk import full_disk
 from tests.program import start
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.ssh_node import SSHD, Sshd
 from tests.unit.helpers.waiting import until
@@ -26,17 +27,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a survey needs root"),
 ]
 
-VERBS = {
-    "plan": ["plan", "site"],
-    "apply": ["apply", "site", "--yes"],
-    "discover": ["discover", "site"],
-    "validate": ["validate", "site", "test_own.py"],
-    "accept": ["accept", "site", "--stages", "preflight", "--ignore-validate"],
-    "tune": ["tune", "site"],
-    "watch": ["watch", "site"],
-    "record": ["record", "site", "--limit", "n1"],
-    "replace": ["replace", "site", "n1"],
-}
+VERBS = cases(__file__, "verbs")
 # It ends by itself where it can watch nobody.
 MORE = {"watch": ("--for", "5s")}
 SHIM = "echo 'pyenv: python3.11: command not found' >&2; exit 127"  # as pyenv's shims end
