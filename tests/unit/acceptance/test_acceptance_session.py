@@ -4,7 +4,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-from tests.tables import cases
 from tests.unit.helpers.accept_runs import job
 from tests.unit.helpers.local_node import local_probe
 

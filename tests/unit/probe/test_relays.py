@@ -104,7 +104,8 @@ def test_relay_that_dies_in_the_middle_loses_its_nodes_and_no_other(probing, tmp
     ("script", "says"), cases(__file__, "relay_that_is_refused_is_asked_once_and_named")
 )
 def test_relay_that_is_refused_is_asked_once_and_named(probing, tmp_path, script, says):
-    probe = probing(relay(("/bin/sh", "-c", f"echo x >>{tmp_path}/tries; {script}")))
+    by = relay(("/bin/sh", "-c", f"echo x >>{tmp_path}/tries; {script}"))
+    probe = probing(by)
     for name in NAMES:
         assert lost(probe, name).startswith(f"{name}: its relay r1: ")
         assert says in lost(probe, name)
