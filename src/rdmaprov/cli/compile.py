@@ -1,5 +1,6 @@
 """`rdmaprov compile`: bundles for nodes that apply by themselves."""
 
+import time
 from pathlib import Path
 from typing import Unpack
 
@@ -12,8 +13,9 @@ from rdmaprov.exit_codes import ExitCode
 
 @click.command(
     short_help="Write a signed bundle for each node to apply by itself.",
-    epilog="Exit codes: 0 all bundles were written, 1 only a run of Ansible knows a value, 2 KEY"
-    " cannot sign or DIR cannot be written, 3 the site is invalid.",
+    epilog="Exit codes: 0 all bundles were written, 1 only a run of Ansible knows a value, or a"
+    " ring failed, 2 KEY cannot sign or DIR cannot be written, 3 the site is invalid, 4 a ring is"
+    " not proven yet, so that later ones keep their bundles.",
 )
 @options.site_argument
 @click.option(
@@ -31,6 +33,19 @@ from rdmaprov.exit_codes import ExitCode
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Sign the bundles with this private ssh key.",
 )
+@click.option(
+    "--states",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Stop behind a ring (fabric_pull_ring) that its nodes' states, NODE.state in this"
+    " directory, do not prove. With --limit, no node waits.",
+)
+@click.option(
+    "--back",
+    "is_back",
+    is_flag=True,
+    help="Give nodes with the newest state of SITE their bundle before again, with a new number.",
+)
 @options.limit_option
 @options.roles_option
 @options.vault_options
@@ -39,6 +54,8 @@ def compile(  # noqa: A001 - the verb
     site: Path,
     directory: Path,
     key: Path,
+    states: Path | None,
+    is_back: bool,
     limit: str | None,
     roles: str,
     **vault: Unpack[options.VaultOptions],
@@ -49,19 +66,53 @@ def compile(  # noqa: A001 - the verb
     node alone. Nodes apply it with rdmaprov-node, if it is signed by a key that they hold.
     """
     from rdmaprov.certificate.ssh_signature import NotSigned, require_key, sign
+    from rdmaprov.certificate.states import Proof, States
     from rdmaprov.cli import session
     from rdmaprov.drift import bundle
     from rdmaprov.errors import UsageError
     from rdmaprov.node.bundle import NAMESPACE
-    from rdmaprov.words import quantity
+    from rdmaprov.runs.last_word import FAILED, PASSED, last_words
+    from rdmaprov.words import quantity, some
 
-    named = session.known_roles(roles)
-    with session.prepare(site, limit, None, {**vault, "ask_become_pass": False}) as ready:
-        found = bundle.contents(ready.fleet, named)
-        require_key(key)
+    def signature(data: bytes) -> bytes:
         try:
-            new = bundle.write(found, directory, lambda data: sign(data, key, NAMESPACE))
+            return sign(data, key, NAMESPACE)
         except NotSigned as error:
             raise UsageError(f"{key}: cannot sign: {error}", "Run: ssh-add KEY") from error
-    click.echo(f"{directory}: {quantity(len(found), 'bundle')}, {new} new or changed")
-    return ExitCode.OK
+
+    if states and limit:
+        raise UsageError("--states and --limit exclude each other", "Pass one of them.")
+    named = session.known_roles(roles)
+    require_key(key)
+    if is_back:
+        went = quantity(bundle.back(directory, signature), "node")
+        click.echo(f"{directory}: {went} went back to the bundle before")
+        return ExitCode.OK
+    with session.prepare(site, limit, None, {**vault, "ask_become_pass": False}) as ready:
+        found = bundle.contents(ready.fleet, named)
+        rings = bundle.rings(ready.fleet)
+        proofs: dict[str, Proof] = {}
+        if len(rings) > 1 and not limit:
+            if states is None:
+                why = "the site has rings (fabric_pull_ring), and nothing says which are proven"
+                raise UsageError(why, "Pass --states DIR, or name nodes by --limit.")
+            words = last_words(ready.fleet.site, ready.nodes)
+            judged = States(ready.fleet, words, options.STATE_AGE_H * 3600, time.time()).judge(
+                states
+            )
+            proofs = {each.node: each for each in judged}
+        new, wrote = 0, 0
+        wrong: list[Proof] = []
+        for ring in rings:
+            if wrong:
+                break
+            new += bundle.write({name: found[name] for name in ring}, directory, signature)
+            wrote += len(ring)
+            wrong = [proofs[name] for name in ring if name in proofs]
+            wrong = [each for each in wrong if each.state != PASSED]
+    click.echo(f"{directory}: {quantity(wrote, 'bundle')}, {new} new or changed")
+    if wrote == len(found):
+        return ExitCode.OK
+    why = some([f"{each.node}: {each.text}" for each in wrong], 3)
+    click.echo(f"{quantity(len(found) - wrote, 'node')} of later rings wait for {why}", err=True)
+    return ExitCode.FAILED if any(each.state == FAILED for each in wrong) else ExitCode.UNKNOWN

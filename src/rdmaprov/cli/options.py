@@ -13,6 +13,8 @@ from rdmaprov.acceptance.launchers import LAUNCHERS
 from rdmaprov.cli.complete import complete_limit, complete_roles
 from rdmaprov.errors import UsageError
 
+STATE_AGE_H = 24  # of a state that a node signed; our choice, for a timer that runs more often
+
 
 def refuse_empty(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Refuse an option that is given and empty, as an unset shell variable leaves it.

@@ -7,6 +7,7 @@ from typing import IO, Unpack
 import click
 
 from rdmaprov.cli.options import (
+    STATE_AGE_H,
     PasswordOptions,
     exclude,
     idle_option,
@@ -54,7 +55,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
     "--max-age",
     metavar="HOURS",
     type=click.FloatRange(min=0, min_open=True),
-    default=24,
+    default=STATE_AGE_H,
     show_default=True,
     help="With --from-states: what an older state says is unknown.",
 )

@@ -19,6 +19,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "fabric_oversubscription": (1, 100),
     "fabric_floor_gb_s": (0, 100_000),
     "fabric_certificate_days": (1, 3650),
+    "fabric_pull_ring": (0, 1000),
     "fabric_certificate_drains": (0, 100),
     "fabric_gpu_count": (0, MOST_GPUS),
     "fabric_gpu_power_limit_w": (0, 10_000),

@@ -5,6 +5,7 @@ reads it on the node.
 """
 
 import base64
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +21,17 @@ from rdmaprov.inventory import Fleet
 from rdmaprov.inventory.site_files import site_digest
 from rdmaprov.node import bundle as program
 from rdmaprov.runs.files import read_whole, write_bytes_whole
+from rdmaprov.words import some
 
 PROGRAM = "rdmaprov-node"
+_BUNDLE, _BEFORE = ".bundle", ".before"
+_LEFT = "left.json"  # the state of the site that its nodes went back from
+_MOST_LEFT = 4096  # bytes
 _MOST_NUMBER = 1 << 53  # that JSON has everywhere
 
 
 class NotCompiled(RdmaprovError):
-    """What a node needs is known only to a run of Ansible."""
+    """No bundle may be written, as where only a run of Ansible knows what a node needs."""
 
     exit_code = ExitCode.FAILED
 
@@ -60,37 +65,111 @@ def contents(fleet: Fleet, roles: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def rings(fleet: Fleet) -> list[list[str]]:
+    """Return the nodes of each ring, in the order of `fabric_pull_ring`; 0 is the last."""
+    found: dict[int, list[str]] = {}
+    for node in fleet.nodes:
+        found.setdefault(int(node.get("fabric_pull_ring") or 0), []).append(node.name)
+    return [found[ring] for ring in sorted(found, key=lambda each: (each == 0, each))]
+
+
 def write(
     found: Mapping[str, Mapping[str, Any]], directory: Path, sign: Callable[[bytes], bytes]
 ) -> int:
     """Write the program for nodes, and a bundle for each; return how many are new.
 
     A number only rises: it is the time, or one more than any that is there. What did not change
-    keeps its own, so that the same site makes the same bundles.
+    keeps its own, so that the same site makes the same bundles; what did keeps the one before.
 
     Args:
         sign: returns ssh-keygen's signature of data, for `program.NAMESPACE`.
 
     Raises:
         OSError: a file cannot be written.
+        NotCompiled: nodes went back from this state of the site.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    source = f"#!/usr/bin/python3 -I\n{Path(program.__file__).read_text(encoding='utf-8')}"
-    write_bytes_whole(directory / PROGRAM, [source.encode()], mode=0o755)
     code = base64.b64encode(collection.archive()).decode()
-    before = {name: _read(directory / f"{name}.bundle") for name in found}
-    highest = max((own.get("number", 0) for own in before.values()), default=0)
-    number, new = max(int(time.time()), highest + 1), 0
+    new, before = {}, {name: _read(directory / f"{name}{_BUNDLE}") for name in found}
+    left, highest = _read_left(directory), _highest(before)
     for name, own in found.items():
         content = {**own, "package": collection.PACKAGE, "archive": code}
+        if left == _identity(content):
+            hint = f"Correct the site, or remove {directory / _LEFT} to compile it as it is."
+            raise NotCompiled(f"{directory}: nodes went back from this state of the site", hint)
         kept = before[name].pop("number", None)
         is_new = kept is None or before[name] != json.loads(json.dumps(content))
-        new += is_new
-        text = _text({**content, "number": number if is_new else kept}).encode()
-        signature = sign(text).decode()
-        envelope = _text({"signed": text.decode(), "signature": signature})
-        write_bytes_whole(directory / f"{name}.bundle", [envelope.encode()])
-    return new
+        new[name] = {**content, "number": highest + 1 if is_new else kept}
+    source = f"#!/usr/bin/python3 -I\n{Path(program.__file__).read_text(encoding='utf-8')}"
+    write_bytes_whole(directory / PROGRAM, [source.encode()], mode=0o755)
+    for name, own in new.items():
+        path = directory / f"{name}{_BUNDLE}"
+        if own["number"] > highest and before[name]:
+            _keep(path)
+        _write(path, own, sign)
+    return sum(own["number"] > highest for own in new.values())
+
+
+def back(directory: Path, sign: Callable[[bytes], bytes]) -> int:
+    """Give nodes with the newest state of the site what they had before, as a new bundle.
+
+    A run that was cut is continued by the next one, as what is left is written down first.
+
+    Raises:
+        OSError: a file cannot be written.
+        NotCompiled: there is no bundle before one of them.
+    """
+    now = {path: _read(path) for path in sorted(directory.glob(f"*{_BUNDLE}"))}
+    highest, left = _highest(now), _read_left(directory)
+    if left is None or left not in map(_identity, now.values()):
+        newest = max(now.values(), key=lambda own: own.get("number", 0), default={})
+        left = _identity(newest)
+    paths = [path for path, own in now.items() if own and _identity(own) == left]
+    before = {path: _read(path.with_suffix(_BEFORE)) for path in paths}
+    lacks = [path.stem for path in paths if not before[path]] if paths else ["every node"]
+    if lacks:
+        why = f"{directory}: no bundle before the present one is kept of {some(lacks, 3)}"
+        raise NotCompiled(why, "Compile the site as it was.")
+    write_bytes_whole(directory / _LEFT, [_text(left).encode()])
+    for path in paths:
+        _write(path, {**before[path], "number": highest + 1}, sign)
+        path.with_suffix(_BEFORE).unlink()
+    return len(paths)
+
+
+def _write(path: Path, content: Mapping[str, Any], sign: Callable[[bytes], bytes]) -> None:
+    text = _text(content)
+    envelope = _text({"signed": text, "signature": sign(text.encode()).decode()})
+    write_bytes_whole(path, [envelope.encode()])
+
+
+def _keep(path: Path) -> None:
+    """Keep a bundle beside the one that replaces it."""
+    kept = path.with_suffix(_BEFORE)
+    kept.unlink(missing_ok=True)
+    kept.hardlink_to(path)
+
+
+def _highest(found: Mapping[Any, Mapping[str, Any]]) -> int:
+    """Return the number that a new one must be above: what is there, or the time."""
+    numbers: list[int] = [own.get("number", 0) for own in found.values()]
+    return max(int(time.time()) - 1, *numbers, 0)
+
+
+def _identity(content: Mapping[str, Any]) -> list[str]:
+    """Return what a bundle is of: a state of the site, and a version of the roles."""
+    code = hashlib.sha256(str(content.get("archive")).encode()).hexdigest()
+    return [str(content.get("site")), code]
+
+
+def _read_left(directory: Path) -> list[str] | None:
+    try:
+        found: list[str] = json.loads(read_whole(directory / _LEFT, _MOST_LEFT))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise NotCompiled(f"{directory / _LEFT}: it is damaged", "Remove it.") from error
+    return found
 
 
 def _text(data: object) -> str:
