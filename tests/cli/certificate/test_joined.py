@@ -4,13 +4,16 @@
 """
 
 import json
+from datetime import timedelta
 
 import pytest
 from tests.cli.certified import SIZES, CertifiedFleet
 from tests.madeup.shape import FleetShape
 
+from rdmaprov.acceptance.ledger import run_time
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import shape
+from rdmaprov.certificate.statement import parse_time
 
 UNITS = [("gpu001", "gpu002", "gpu003", "gpu004"), ("gpu005", "gpu006", "gpu007", "gpu008")]
 
@@ -70,5 +73,7 @@ def test_the_certificate_names_the_runs_and_is_valid(joined, capsys):
     assert shape.STATEMENT(statement) is RIGHT
     by_name = {each["name"]: each for each in statement["predicate"]["stages"]}
     assert set(by_name["pairs"]["taken"]) == set(runs)
+    until = parse_time(statement["predicate"]["valid_until"])
+    assert until == run_time(runs[0]) + timedelta(days=30)
     words = ("certificate", "verify", path, "--allowed-signers", fleet.allowed)
     assert fleet.run(*words) == 0, capsys.readouterr().out
