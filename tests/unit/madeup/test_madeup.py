@@ -402,6 +402,13 @@ def test_what_counters_prove_is_named_when_pairs_end_and_slows_no_fleet():
     assert len(done.result.stages[-1].left_out) == 0
 
 
+def test_where_only_all_to_alls_are_slow_the_one_path_is_sought_first():
+    result = accept(usual_shape(24), FAULTS["bad-path"], 1).result
+    ran = {row["collective"] for row in result.tests if row["stage"] == "isolation"}
+    assert ran == {"all_to_all"}
+    assert [each.nodes for each in result.findings if each.nodes] == [("gpu009", "gpu018")]
+
+
 def test_a_node_on_sockets_is_named_before_it_holds_up_others():
     stages = accept(usual_shape(4), FAULTS["socket-fallback"], 100).result.stages
     found = {stage.name: [each.kind for each in stage.findings] for stage in stages}

@@ -129,8 +129,11 @@ class WholeFleet:
         self.outputs.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
         tests, say = self.result.tests, self.outputs.on_stage
         with LiveRanks(site, self.runner, "isolation", tests, say).opened() as live:
-            named = stages_groups.run_isolation(live, site)
-            if not named and any(each.kind == "bandwidth.collective" for each in unnamed):
+            slow = [each for each in unnamed if each.kind == "bandwidth.collective"]
+            # Where the all-reduce is good, pairs were: one path of thousands is slow, and shows.
+            first = model.findings(find_bad_paths(live)) if len(slow) == len(unnamed) else []
+            named = first or stages_groups.run_isolation(live, site)
+            if not named and 0 < len(slow) < len(unnamed):
                 named = model.findings(find_bad_paths(live))
             return named
 
