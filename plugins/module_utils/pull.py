@@ -33,6 +33,8 @@ _RUN = "pull-"  # with the bundle's number
 _GUARDED = "guard_revert_s"  # the argument of a role that can change the management path
 _CONFIRMATIONS = 3  # as the action plugin of the roles has it
 _LOOKS, _PAUSE_S = 10, 0.5  # for a gateway: a link that was changed may come up for seconds
+# Drivers take minutes for a card's firmware; the units of a boot wait as long for its devices.
+_BOOT_S, _LATE_PAUSE_S = 300, 5
 _MOST_REBOOTS = 3  # for one bundle, each for other causes; our choice
 _KINDS = {Busy: "busy", Unsupported: "unsupported", Refused: "refused", NotYet: "waits"}
 
@@ -153,7 +155,23 @@ class Pull:
             self._is_due = True
 
     def _survey(self) -> dict[str, Any]:
-        return survey(self._machine, self._arguments, _plan, reboots=self._reboots)
+        """Return what differs; while the node boots, what is missing may still come."""
+        late: list[str] = []
+
+        def plan(name: str, machine: Machine, arguments: dict[str, Any]) -> Plan:
+            try:
+                return _plan(name, machine, arguments)
+            except NotYet:
+                late.append(name)
+                raise
+
+        while True:
+            found = survey(self._machine, self._arguments, plan, reboots=self._reboots)
+            since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+            if not (late and found["problems"]) or since_boot > _BOOT_S:
+                return found
+            late.clear()
+            time.sleep(_LATE_PAUSE_S)
 
     def _survey_after_boot(self) -> dict[str, Any]:
         """Return the first survey; a cause that a reboot was for, and is still there, is kept."""

@@ -2,13 +2,14 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from plugins.module_utils import pull
 from plugins.module_utils.machine import Machine, NodeError
-from plugins.module_utils.plan import Plan, Refused
+from plugins.module_utils.plan import NotYet, Plan, Refused
 from tests.cli.namespaced import needs_namespace
 from tests.roles.fake import FakeMachine
 from tests.unit.helpers.shell import execute
@@ -50,8 +51,10 @@ class Change:
         return plan
 
 
+BUNDLE = {"node": "n1", "number": 1, "site": "", "bundle": "", "standing": []}
+
+
 def carry_out(monkeypatch: pytest.MonkeyPatch, node: FakeMachine, change: Change) -> list[str]:
-    bundle = {"node": "n1", "number": 1, "site": "", "bundle": "", "standing": []}
     monkeypatch.setattr(pull, "converge", change.converge)
     monkeypatch.setattr(pull, "_plan", change.plan)
     monkeypatch.setattr(pull, "_LOOKS", 1)
@@ -60,13 +63,38 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, node: FakeMachine, change: Change
     monkeypatch.setattr(pull, "confirm", lambda _machine, timer: change.confirmed.append(timer))
     monkeypatch.setattr(pull.Pull, "_new_machine", lambda _self: node)
     made = pull.Pull(
-        {**bundle, "arguments": {"mtu": {"guard_revert_s": 60}}},
+        {**BUNDLE, "arguments": {"mtu": {"guard_revert_s": 60}}},
         {},
         reboots=False,
         force=False,
         save=lambda _state: None,
     )
     return made._carry_out("mtu")
+
+
+@pytest.mark.parametrize(
+    ("since_boot", "looks", "verdict"), [(20, 3, "proven"), (290, 2, "failed"), (900, 1, "failed")]
+)
+def test_device_that_comes_late_is_waited_for_while_the_node_boots(
+    machine, monkeypatch, since_boot, looks, verdict
+):
+    """The third look finds it; each takes 20 s."""
+    clock, seen = [since_boot], list[int]()
+
+    def plan(_role: str, node: Machine, _arguments: object) -> Plan:
+        seen.append(clock[0])
+        if len(seen) < 3:
+            raise NotYet("rail 0: there is no network device ens1")
+        return Plan(node)
+
+    monkeypatch.setattr(pull, "_plan", plan)
+    monkeypatch.setattr(time, "clock_gettime", lambda _clock: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda _s: clock.__setitem__(0, clock[0] + 20))
+    monkeypatch.setattr(pull.Pull, "_new_machine", lambda _self: machine)
+    bundle = {**BUNDLE, "arguments": {"mtu": {}}}
+    made = pull.Pull(bundle, {}, reboots=False, force=False, save=lambda _state: None)
+    made._converge()
+    assert (len(seen), made.state["verdict"]) == (looks, verdict), made.state
 
 
 ROUTE = {"dst": "default", "gateway": GATEWAY, "dev": "ens1"}
