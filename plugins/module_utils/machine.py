@@ -64,6 +64,8 @@ class Machine:
         root: where its files are; a made-up tree in tests.
     """
 
+    is_image = False  # whether it is the files of an image alone, which does not run
+
     def __init__(self, root: str = "/") -> None:
         self.root = root
         # Told of each file before `write` or `remove` replaces it: its name, and the new text.

@@ -84,7 +84,7 @@ class Plan:
         self, change: Change, do: Callable[[], None], undo: list[list[str]] | None = None
     ) -> None:
         """Add a step."""
-        self.steps.append(Step(change, do, undo or []))
+        self._append(Step(change, do, undo or []))
 
     def interrupt(self, what: str, effect: str, lasts: str) -> None:
         """Say that a step interrupts traffic.
@@ -139,6 +139,8 @@ class Plan:
         Raises:
             NotYet: the kernel has no such file.
         """
+        if self.machine.is_image:
+            return False
         seen = self.machine.value(path)
         if seen is None:
             raise NotYet(f"{device}: there is no {path}")
@@ -150,11 +152,16 @@ class Plan:
 
     def command(self, change: Change, argv: list[str], undo: list[list[str]] | None = None) -> None:
         """Add a step that is a program's run."""
-        self.steps.append(Step(change, lambda: _run(self.machine, argv), undo or [], argv=argv))
+        self._append(Step(change, lambda: _run(self.machine, argv), undo or [], argv=argv))
 
     def then(self, argv: list[str]) -> None:
         """Run a program after the steps before, for them to take effect."""
-        self.steps.append(Step(None, lambda: _run(self.machine, argv), argv=argv))
+        self._append(Step(None, lambda: _run(self.machine, argv), argv=argv))
+
+    def _append(self, step: Step) -> None:
+        """Add a step, unless it is for a machine that runs and this is an image."""
+        if not self.machine.is_image or (step.change and step.change.layer == CONFIGURED):
+            self.steps.append(step)
 
     def changes(self) -> list[dict[str, str]]:
         """Return the changes as plain data."""

@@ -82,7 +82,7 @@ class Pull:
             NodeError: nothing is known, as of a node that another run holds.
         """
         self._machine.require_root()
-        holder = _holder(self._machine, f"{_RUN}{self.state['number']}")
+        holder = holder_of(self._machine, f"{_RUN}{self.state['number']}")
         left = read_record(self._machine)[0]
         # Of a run that was killed: one that lives has the kernel's lock until its end.
         gone = left.get("id") if str(left.get("run")).startswith(_RUN) else None
@@ -291,7 +291,7 @@ def _knock(family: str, address: str, netdev: str) -> None:
         opened.sendto(b"", to)
 
 
-def _holder(machine: Machine, run: str) -> dict[str, Any]:
+def holder_of(machine: Machine, run: str) -> dict[str, Any]:
     """Return this process as the holder of the node's lock, as plugin_utils.holder reads it."""
     pid = os.getpid()
     ticks = (machine.read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()[19]

@@ -121,7 +121,7 @@ class Node:
         """Be in another boot, with this parameter of the driver."""
         (self.place / "boot_id").write_text(f"{BOOTS[number]}\n")
         shutil.rmtree(self.place / "run")
-        (self.place / "run").mkdir()
+        (self.place / "run/systemd/system").mkdir(parents=True)
         own = self.place / "module/mlx5_core/parameters/prof_sel"
         own.unlink(missing_ok=True)
         own.write_text(f"{parameter}\n")
@@ -344,6 +344,25 @@ def test_damaged_state_is_unknown_to_both_verbs(node: Node, state: str):
     assert ExitCode.UNKNOWN in codes
     assert 0 not in codes
     assert node.tree() == before
+
+
+@needs_namespace
+def test_image_gets_what_a_boot_reads_and_the_machine_that_builds_keeps_its_values(
+    node: Node, compiled: Compiled
+):
+    shutil.copy(compiled.place / "out/n2.bundle", node.bundle)
+    (node.place / "run/systemd/system").rmdir()
+    code, said = node("apply", "--node", "n2")
+    assert (code, "add --layer configured" in said) == (ExitCode.USAGE, True), said
+    words = [*PROGRAM, "apply", "--node", "n2", "--layer", "configured"]
+    assert node.shell(*words, "--reboot")[0] == ExitCode.USAGE
+    assert node("apply", *words[-2:])[1].endswith("it is for n2, and this is n1\n")
+    code, said = node.shell("sh", "-c", f"{shlex.join(words)} && cat /proc/sys/kernel/domainname")
+    assert (code, "limits (1 set)" in said) == (0, True), said
+    assert said.splitlines()[-1] != "only-of-n2"
+    written = node.place / "etc/sysctl.d/99-z-rdmaprov-limits.conf"
+    assert "kernel.domainname = only-of-n2\n" in written.read_text()
+    assert (node.asked(), list((node.place / "lib").iterdir())) == ([], [])
 
 
 @needs_namespace

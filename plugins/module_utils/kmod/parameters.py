@@ -98,6 +98,10 @@ def is_loaded(machine: Machine, module: str) -> bool:
     return machine.exists(f"/sys/module/{module}/initstate")
 
 
+def _is_built_in(machine: Machine, module: str) -> bool:
+    return machine.exists("/sys/module/" + module) and not is_loaded(machine, module)
+
+
 def running(machine: Machine, parameter: Parameter) -> Running | None:
     """Return what a parameter is now, None if its module is not loaded.
 
@@ -144,7 +148,7 @@ def valid_parameters(machine: Machine, module: str) -> dict[str, str]:
 
 def _of_module(machine: Machine, module: str, values: dict[str, str]) -> list[Parameter]:
     has = valid_parameters(machine, module)
-    if machine.exists("/sys/module/" + module) and not is_loaded(machine, module):
+    if not machine.is_image and _is_built_in(machine, module):
         raise Refused(
             f"{module} is built into the kernel, which reads its parameters from its command "
             f"line: write {module}.NAME=VALUE there, and remove it from mlx5_module_parameters"

@@ -52,7 +52,7 @@ def services(plan: Plan, names: list[str], memlock: Memlock) -> list[str]:
     written += [plan.absent(path) for path in _ours(plan.machine) if path not in ours]
     if any(written):
         plan.then(["systemctl", "daemon-reload"])
-    else:
+    elif not plan.machine.is_image:
         _plan_reload(plan, found, memlock)
     for service in found:
         _running(plan, service, memlock)

@@ -29,10 +29,10 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     _refuse_others(options, wanted)
     settings, version = arguments["firmware_settings"], arguments["firmware_version"]
     profiles = arguments["firmware_profiles"]
-    if settings or version or profiles:
+    if (settings or version or profiles) and not machine.is_image:
         rails, kind = find(machine, arguments["rails"]), arguments.get("kind", "roce")
         nic_firmware.add(plan, rails, settings, version, profiles, kind)
-    at_load = _running(plan, wanted)
+    at_load = [] if machine.is_image else _running(plan, wanted)
     _plan_file(plan, wanted, text)
     _initramfs(plan, wanted, text, arguments["initramfs"])
     _at_load(plan, at_load, arguments["reload"])

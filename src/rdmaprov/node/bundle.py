@@ -20,7 +20,7 @@ import time
 
 OK, FAILED, USAGE, UNKNOWN, PENDING = 0, 1, 2, 4, 5  # as the exit codes of rdmaprov
 PROVEN = "proven"
-CODES = {PROVEN: OK, "failed": FAILED, "unknown": UNKNOWN, "pending": PENDING}
+CODES = {PROVEN: OK, "configured": OK, "failed": FAILED, "unknown": UNKNOWN, "pending": PENDING}
 NAMESPACE = "rdmaprov-bundle"
 STATE_NAMESPACE = "rdmaprov-state"
 VERSION = STATE_VERSION = 1  # of bundles, and of states
@@ -30,6 +30,7 @@ SIGNED_STATE = "/var/lib/rdmaprov/state.signed"
 HOST_KEYS = "/etc/ssh/ssh_host_*_key"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 SERIAL = "/sys/class/dmi/id/product_serial"
+BOOTED = "/run/systemd/system"  # sd_booted(3)
 MOST_BYTES, MOST_STATE = 16 << 20, 64 << 10
 MOST_WHY = 300  # characters: with all reasons, whatever they have, a state is not larger
 LIMIT_S = 60
@@ -103,7 +104,7 @@ def open_bundle(given):
         raise NotTaken("{}: it is no bundle of version {}".format(given.bundle, VERSION))
     wanted, own = bundle["node"], given.node or socket.gethostname()
     is_mine = is_same_name(wanted, own)
-    if bundle["machine_serial"]:
+    if bundle["machine_serial"] and not given.layer:
         wanted, own = bundle["machine_serial"], read(SERIAL).decode("utf-8", "replace").strip()
         is_mine = wanted == own
     if not is_mine:
@@ -182,31 +183,56 @@ def sign_state(state):
     return {"signed": text, "signature": ""}
 
 
-def apply(given):
-    """Apply the bundle; return the exit code and a line."""
+def is_booted():
+    """Return whether systemd started what is here, which is then no chroot."""
+    try:
+        is_whole = os.path.samestat(os.stat("/proc/1/root/."), os.stat("/."))
+    except OSError:
+        return False
+    return is_whole and os.path.isdir(BOOTED)
+
+
+def require(given):
+    """Refuse what cannot be applied in this place, or by this user."""
     if os.geteuid():
         raise NotTaken("root is required", USAGE)
+    if not os.path.exists("/proc/self/fd"):
+        raise NotTaken("/proc is not mounted here", UNKNOWN)
+    if given.layer and given.reboot:
+        raise NotTaken("--reboot: an image does not run", USAGE)
+    if not given.layer and not is_booted():
+        what = "systemd did not start what is here: to build an image, add --layer configured"
+        raise NotTaken(what, USAGE)
     if sys.version_info < PYTHON:
         what = (
             "Python {0[0]}.{0[1]} is too old: install 3.8 or newer, such as python3.11 of AppStream"
         )
         raise NotTaken(what.format(sys.version_info), UNKNOWN)
-    before = read_state()
+
+
+def apply(given):
+    """Apply the bundle; return the exit code and a line."""
+    require(given)
+    before = {} if given.layer else read_state()
     try:
         bundle = open_bundle(given)
         require_new(given.bundle, bundle, before)
     except NotTaken as error:
-        write_state(dict(before, refused={"why": str(error), "at": time.time()}))
+        if not given.layer:
+            write_state(dict(before, refused={"why": str(error), "at": time.time()}))
         raise
     archive = os.memfd_create("bundle")
     with open(archive, "wb", closefd=False) as file:
         file.write(base64.b64decode(bundle["archive"]))
     sys.path.insert(0, "/proc/self/fd/{}".format(archive))
     machine = importlib.import_module(bundle["package"] + ".machine")
-    pull = importlib.import_module(bundle["package"] + ".pull")
+    pull = importlib.import_module(bundle["package"] + (".image" if given.layer else ".pull"))
     options = {"reboots": given.reboot, "force": given.force_busy, "save": write_state}
     try:
-        state = pull.Pull(bundle, before, **options).run()
+        if given.layer:
+            state = dict(bundle, **pull.configure(pull.Image(), bundle["arguments"]))
+        else:
+            state = pull.Pull(bundle, before, **options).run()
     except machine.NodeError as error:
         raise NotTaken(str(error), UNKNOWN)
     return CODES[state["verdict"]], describe(state)
@@ -247,6 +273,8 @@ def parse(words):
             own.add_argument("--node", help="this node's name in the site  [default: host name]")
             own.add_argument("--reboot", action="store_true", help="reboot if that is required")
             own.add_argument("--force-busy", action="store_true", help="interrupt its users")
+            layer = "set only what a boot reads, in an image that is built in a chroot"
+            own.add_argument("--layer", choices=["configured"], help=layer)
     return parser.parse_args(words)
 
 
