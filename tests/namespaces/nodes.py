@@ -4,6 +4,8 @@ Their ranks are real, with the lab's torch, and their rails are links that a tes
 cut. They have no RDMA and no systemd: what needs those is tested in the lab.
 """
 
+import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,8 +62,14 @@ class Namespaces:
     def enter(self, *words: str) -> str:
         return run("nsenter", "-t", str(self.pid), "-a", "--", *words)
 
+    def wait(self, limit_s: float) -> int:
+        """Return how it ended by itself."""
+        return self._process.wait(limit_s)
+
     def kill(self) -> None:
-        self._process.kill()
+        """End it as a power failure does, with all in it; it may have ended before."""
+        if self._process.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
         self._process.wait(10)
 
 
