@@ -25,7 +25,6 @@ from rdmaprov.interrupt import GRACE_S
 from rdmaprov.inventory import Fleet
 from rdmaprov.inventory.ansible_api import import_plugin
 from rdmaprov.inventory.resolve import ResolveError
-from rdmaprov.probe.connection import by_relay
 from rdmaprov.probe.errors import NodeError, RelayLied, RelayLost
 from rdmaprov.probe.fleet import RELAY, FleetTargets
 from rdmaprov.probe.link import SshLink
@@ -297,7 +296,7 @@ class _Worker(asyncio.Protocol):
             raise RelayLost(f"{name}: its relay {name} did not begin in {_BEGIN_S} s", "")
         await self._ended
         if link.lost is not None:
-            raise by_relay(name, link.lost)
+            raise link.lost.of_relay(name)
         if self._is_interrupted or (link.poll() and self._has_failed):
             return ""
         said = [*errors.said.decode(errors="replace").split("\n"), self._said or "no reason given"]

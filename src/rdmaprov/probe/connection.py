@@ -12,15 +12,7 @@ from sys import intern
 from typing import TypeVar
 
 from rdmaprov.probe.agent import NOR
-from rdmaprov.probe.errors import (
-    LoginDropped,
-    NoAnswer,
-    NodeError,
-    NodeSilent,
-    NodeUnreachable,
-    RelayLied,
-    RelayLost,
-)
+from rdmaprov.probe.errors import LoginDropped, NoAnswer, NodeError, NodeSilent, NodeUnreachable
 from rdmaprov.probe.link import END_S, SshLink, start_here
 from rdmaprov.probe.output import MOST_NODE_BYTES, AgentOutput, ErrorOutput
 from rdmaprov.probe.patience import Patience
@@ -216,7 +208,7 @@ class Connection:
         await self._errors.await_end(END_S)
         for _ in range(20):
             if self._link.lost is not None:
-                return by_relay(self._target.name, self._link.lost)
+                return self._link.lost.of_relay(self._target.name)
             if self._link.poll() is not None:
                 break
             await asyncio.sleep(END_S / 20)
@@ -250,12 +242,6 @@ class Connection:
         """End the connection, and see its process end."""
         self.stop()
         self._link.close()
-
-
-def by_relay(node: str, error: NodeError) -> NodeUnreachable:
-    """Return that a node is unreachable because its relay is."""
-    kind = RelayLied if isinstance(error, RelayLied) else RelayLost
-    return kind(f"{node}: its relay {error.message}", error.hint)
 
 
 def _text(data: bytearray) -> str:

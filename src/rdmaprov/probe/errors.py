@@ -10,6 +10,11 @@ class NodeError(UnreachableError):
         """Return the message and the remedy as one line."""
         return f"{self.message}. {self.hint}" if self.hint else self.message
 
+    def of_relay(self, node: str) -> "NodeUnreachable":
+        """Return that a node is unreachable, where this is about its relay."""
+        kind = RelayLied if isinstance(self, RelayLied) else RelayLost
+        return kind(f"{node}: its relay {self.message}", self.hint)
+
 
 class NodeUnreachable(NodeError):
     """A node cannot be asked anything."""

@@ -1,14 +1,13 @@
 """A fleet's nodes, reached over rdmaprov's own connections."""
 
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from rdmaprov.inventory import Fleet
 from rdmaprov.inventory.names import relay_names
 from rdmaprov.inventory.resolve import ResolveError
 from rdmaprov.probe.ansible_targets import Targets, as_relay
-from rdmaprov.probe.connection import by_relay
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
@@ -43,8 +42,15 @@ class FleetTargets:
         try:
             relays = tuple(map(self._relay, names))
         except NodeUnreachable as error:
-            raise by_relay(name, error) from error
+            raise error.of_relay(name) from error
         return self._targets.of(name, variables, relays)
+
+    def find(self, name: str) -> Target | NodeError:
+        """Return how a node is reached, or why it cannot be."""
+        try:
+            return self.of(name)
+        except NodeError as error:
+            return error
 
     def as_variables(self, name: str, names: Iterable[str]) -> dict[str, Any]:
         """Return the variables with which Ansible reaches a node from its relay; see Targets."""
@@ -66,7 +72,7 @@ def open_probe(
 def fleet_targets(fleet: Fleet, become_password: str = "") -> dict[str, Target | NodeError]:
     """Return how each node of a fleet is reached, or why it cannot be; see FleetTargets."""
     targets = FleetTargets(fleet, become_password)
-    return {node.name: _or_why(partial(targets.of, node.name)) for node in fleet.nodes}
+    return {node.name: targets.find(node.name) for node in fleet.nodes}
 
 
 def find_target(fleet: Fleet) -> Callable[[str], Target | None]:
@@ -74,14 +80,7 @@ def find_target(fleet: Fleet) -> Callable[[str], Target | None]:
     targets = cache(lambda: FleetTargets(fleet))
 
     def find(name: str) -> Target | None:
-        found = _or_why(lambda: targets().of(name))
+        found = targets().find(name)
         return found if isinstance(found, Target) else None
 
     return find
-
-
-def _or_why(find: Callable[[], Target]) -> Target | NodeError:
-    try:
-        return find()
-    except NodeError as error:
-        return error

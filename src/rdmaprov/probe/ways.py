@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rdmaprov.probe.connection import Command, Connection, by_relay, open_as, open_connection
+from rdmaprov.probe.connection import Command, Connection, open_as, open_connection
 from rdmaprov.probe.errors import LoginDropped, NodeError, NodeSilent, RelayLied, RelayLost
 from rdmaprov.probe.link import SshLink, start_here
 from rdmaprov.probe.opening import Opening
@@ -103,7 +103,7 @@ class Ways:
             connection = await way.connect()
             return connection.start_node(argv)
         except NodeError as error:
-            raise by_relay(target.name, error) from None
+            raise error.of_relay(target.name) from None
 
     def close(self) -> None:
         """End the connections to relays."""
@@ -191,7 +191,7 @@ class _Way:
         """Return why it is lost; None if it is not, or has lied."""
         connection, task = self._connection, self._opened
         if connection is not None:
-            return None if connection.has_lied else connection.failure
+            return connection.failure
         return task.exception() if task and task.done() and not task.cancelled() else None
 
     @property
@@ -241,8 +241,8 @@ class _RelayConnection(Connection):
 
     @property
     def failure(self) -> NodeError | None:
-        """Return why it is lost, None if it is there."""
-        return self._failure
+        """Return why it is lost, None if it is there or has lied."""
+        return None if self.has_lied else self._failure
 
     def start_node(self, argv: Sequence[str]) -> SshLink:
         """Return a program that is started on the relay.
