@@ -1,6 +1,6 @@
 """States that nodes signed by themselves → what each one proves; no node is asked.
 
-`rdmaprov.node.bundle` writes and signs them; docs/pull.md says what counts.
+`rdmaprov.node.bundle` writes and signs them; docs/pull-fleet.md says what counts.
 """
 
 import hashlib
