@@ -14,8 +14,8 @@ from rdmaprov.exit_codes import ExitCode
 @click.command(
     short_help="Write a signed bundle for each node to apply by itself.",
     epilog="Exit codes: 0 all bundles were written, 1 only a run of Ansible knows a value, or a"
-    " ring failed, 2 KEY cannot sign or DIR cannot be written, 3 the site is invalid, 4 a ring is"
-    " not proven yet, so that later ones keep their bundles.",
+    " ring failed, 2 KEY cannot sign or DIR cannot be written, 3 the site is invalid, 4 a ring has"
+    " no proof yet, so that later ones keep their bundles.",
 )
 @options.site_argument
 @click.option(
