@@ -9,7 +9,7 @@ from plugins.module_utils import image
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet
 from plugins.module_utils.roles import mlx5
-from tests.roles import limits_node, mlx5_node, mutations
+from tests.roles import limits_node, mlx5_node, mutations, torch_node
 from tests.roles.fake import FakeMachine
 from tests.roles.role_cases import Case
 
@@ -96,6 +96,13 @@ def test_image_without_a_kernel_leaves_its_modules_to_the_boot(node: FakeMachine
     said = image.configure(Made.of(node), {"mlx5": mlx5_node.arguments()})
     assert said["why"] == "left to the boot: mlx5 (the image has no kernel (/lib/modules))"
     assert node.read(mlx5.OWN) is None
+
+
+def test_interpreter_that_only_the_node_has_is_nothing_to_set(node: FakeMachine):
+    given = torch_node.arguments(kind="interpreter", python="/opt/of-the-node/bin/python3")
+    assert (
+        image.configure(Made.of(node), {"torch_runtime": given})["why"] == "torch_runtime (0 set)"
+    )
 
 
 def test_role_that_is_refused_is_the_last(node: FakeMachine):

@@ -230,6 +230,8 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     _require_paths(arguments)
     wanted = proof.parse(arguments["requirements"], "torch_runtime_requirements")
     if kind == "interpreter":
+        if machine.is_image:
+            return plan  # nothing of it is changed, and it may be on a disk of the node
         proof.interpreter(plan, arguments["python"], wanted)
         return plan
     if "torch" not in [pin.name for pin in wanted]:
