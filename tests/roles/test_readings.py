@@ -130,20 +130,12 @@ def test_file_that_has_a_secret_is_planned_as_on_the_node(tmp_path: Path):
 def test_what_was_not_read_is_unknown():
     replay = Replay(Recorder(Machine("/nowhere")).record)
     for ask in (
-        lambda: replay.read("/etc/fstab"),
-        lambda: replay.names("/etc"),
-        lambda: replay.exists("/etc"),
-        lambda: replay.is_file("/etc/fstab"),
-        lambda: replay.real("/etc"),
-        lambda: replay.mode("/etc"),
-        lambda: replay.access("/etc"),
-        lambda: replay.stamp("/etc"),
-        lambda: replay.has("sh"),
-        lambda: replay.run(["true"]),
-        lambda: replay.ask("anything", lambda: "live"),
-        lambda: replay.write("/etc/fstab", ""),
-        lambda: replay.set("/proc/sys/vm/swappiness", "1"),
-        lambda: replay.remove("/etc/fstab"),
+        *(lambda: replay.read("/etc/fstab"), lambda: replay.names("/etc")),
+        *(lambda: replay.exists("/etc"), lambda: replay.is_file("/etc/fstab")),
+        *(lambda: replay.real("/etc"), lambda: replay.mode("/etc"), lambda: replay.access("/etc")),
+        *(lambda: replay.stamp("/etc"), lambda: replay.has("sh"), lambda: replay.run(["true"])),
+        *(lambda: replay.ask("anything", lambda: "live"), lambda: replay.write("/etc/fstab", "")),
+        *(lambda: replay.set("/proc/sys/vm/swappiness", "1"), lambda: replay.remove("/etc/fstab")),
     ):
         with pytest.raises(NodeError, match=r"^not in the record: "):
             ask()
@@ -156,25 +148,16 @@ def test_answers_of_every_kind_come_back(machine: FakeMachine):
     machine.programs = {"good": "out", "bad": CommandFailed(["bad"], 3, "no")}
     recorder = Recorder(machine)
     questions = (
-        lambda node: node.read("/etc/one"),
-        lambda node: node.read("/etc/none"),
-        lambda node: node.names("/etc"),
-        lambda node: node.names("/none"),
-        lambda node: node.exists("/etc/two"),
-        lambda node: node.exists("/none"),
-        lambda node: node.is_file("/etc"),
-        lambda node: node.real("/etc/two"),
-        lambda node: node.mode("/etc/one"),
-        lambda node: node.mode("/none"),
-        lambda node: node.access("/etc/two"),
-        lambda node: node.access("/none"),
-        lambda node: node.stamp("/etc/one"),
-        lambda node: node.has("good"),
-        lambda node: node.has("none"),
-        lambda node: node.run(["good", "words"]),
+        *(lambda node: node.read("/etc/one"), lambda node: node.read("/etc/none")),
+        *(lambda node: node.names("/etc"), lambda node: node.names("/none")),
+        *(lambda node: node.exists("/etc/two"), lambda node: node.exists("/none")),
+        *(lambda node: node.is_file("/etc"), lambda node: node.real("/etc/two")),
+        *(lambda node: node.mode("/etc/one"), lambda node: node.mode("/none")),
+        *(lambda node: node.access("/etc/two"), lambda node: node.access("/none")),
+        *(lambda node: node.stamp("/etc/one"), lambda node: node.has("good")),
+        *(lambda node: node.has("none"), lambda node: node.run(["good", "words"])),
         lambda node: node.stands("/etc/one", "text\udcff\n", 0o644),
-        lambda node: node.own(0o600),
-        lambda node: node.path("/etc/one"),
+        *(lambda node: node.own(0o600), lambda node: node.path("/etc/one")),
         lambda node: node.ask("code", lambda: [1, {"a": None}]),
     )
     seen = [ask(recorder) for ask in questions]

@@ -45,18 +45,12 @@ def test_manager_runs_with_the_sites_configuration_now_and_at_boot(node: OpensmN
         ("running", NAME, "runs as configured"),
     ]
     assert (node.read(CONFIGURATION) or "").splitlines()[1:] == [
-        "guid 0xb8cef60300a1b2c4",
-        "sm_priority 14",
-        "routing_engine ftree,updn",
+        *("guid 0xb8cef60300a1b2c4", "sm_priority 14", "routing_engine ftree,updn"),
         "partition_config_file /etc/opensm/rdmaprov-partitions.conf",
         "root_guid_file /etc/opensm/rdmaprov-root-guids.conf",
         "log_file /var/log/rdmaprov-opensm-rail0/opensm.log",
-        "dump_files_dir /var/log/rdmaprov-opensm-rail0/",
-        "sminfo_polling_timeout 1000",
-        "polling_retry_number 3",
-        "log_max_size 100",
-        "qos FALSE",
-        "use_ucast_cache TRUE",
+        *("dump_files_dir /var/log/rdmaprov-opensm-rail0/", "sminfo_polling_timeout 1000"),
+        *("polling_retry_number 3", "log_max_size 100", "qos FALSE", "use_ucast_cache TRUE"),
     ]
     assert (node.read("/etc/opensm/rdmaprov-partitions.conf") or "").splitlines()[1:] == [
         "Default=0x7fff, ipoib : ALL=full;",

@@ -93,16 +93,7 @@ def test_every_hint_names_ansible_by_the_same_function():
         ("group_vars/nodes.yml", VAULTED_VALUE.encode(), "group_vars/nodes.yml:1:19: fabric_mtu"),
     ],
     ids=[
-        "utf8",
-        "latin1",
-        "utf16",
-        "elf",
-        "binary",
-        "10MB",
-        "deep",
-        "loop",
-        "laughs",
-        "vault",
+        *("utf8", "latin1", "utf16", "elf", "binary", "10MB", "deep", "loop", "laughs", "vault"),
         "inline-vault",
     ],
 )
