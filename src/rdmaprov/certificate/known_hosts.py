@@ -108,13 +108,9 @@ def _is_for(hosts: str, name: str) -> bool:
             salt, wanted = map(base64.b64decode, hosts[3:].split("|"))
             return hmac.digest(salt, name.encode(), "sha1") == wanted
         return False
-    found = [each for each in hosts.lower().split(",") if _matches(each.lstrip("!"), name)]
+    escaped = re.escape(hosts.lower()).replace(r"\*", ".*").replace(r"\?", ".")
+    found = [each for each in escaped.split(",") if re.fullmatch(each.lstrip("!"), name)]
     return bool(found) and not any(each.startswith("!") for each in found)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    text = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-    return pattern == name or re.fullmatch(text, name) is not None
 
 
 class KnownHosts:
