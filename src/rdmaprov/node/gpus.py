@@ -85,14 +85,12 @@ def read_gpus():
     lost += [line.strip()[:300] for line in why.splitlines() if LOST.search(line)]
     if not found and not lost:
         said = why or text.strip()[-300:] or "exit status {}".format(code)
-        none = {"uuids": {}, "serials": {}}
-        return dict(took, gpus=[], lost=[], processes=[], error=said if code else "", **none)
-    serials = {kernel_address(each["pci"]): each.pop("serial") for each in found}
-    uuids = {kernel_address(each.pop("pci")): each.pop("uuid") for each in found}
+        took.update(uuids={}, serials={})
+        return dict(took, gpus=[], lost=[], processes=[], error=said if code else "")
+    took["serials"] = {kernel_address(each["pci"]): each.pop("serial") for each in found}
+    took["uuids"] = {kernel_address(each.pop("pci")): each.pop("uuid") for each in found}
     processes, why = read_processes()
-    return dict(
-        took, gpus=found, lost=lost, processes=processes, error=why, uuids=uuids, serials=serials
-    )
+    return dict(took, gpus=found, lost=lost, processes=processes, error=why)
 
 
 def kernel_address(address):

@@ -90,6 +90,11 @@ def counters(rails: int) -> Check:
     return fields(made, optional=["processes", "overflows"])
 
 
+# What a node's answer has had since a version, or has where the node has it.
+_LATER = ["runs", "boot_id", "socket_ifname", "ib_timeout", "identity", "serials", "slots"]
+_LATER += ["overflows"]
+
+
 def preflight(rails: int) -> Check:
     """Check the preflight of a node with this number of rails."""
     slots = {"rails": list_of(_HOPS, rails, least=rails), "gpus": list_of(_HOPS, 64)}
@@ -109,16 +114,7 @@ def preflight(rails: int) -> Check:
             "serials": mapping_to(text(r"[0-9A-Za-z_]{0,64}"), _NAME),
             "slots": fields({**slots, "direct": boolean}),
         },
-        optional=[
-            "runs",
-            "boot_id",
-            "socket_ifname",
-            "ib_timeout",
-            "identity",
-            "serials",
-            "slots",
-            "overflows",
-        ],
+        optional=_LATER,
     )
 
 

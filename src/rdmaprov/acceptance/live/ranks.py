@@ -167,11 +167,7 @@ class LiveRanks:
     def _settle(self, run: JobRun, task: Task, passed: Sequence[bool]) -> None:
         """Test each node of groups that hung with one that passed; take out who hangs again.
 
-        Of a group, the others pass there. These few nodes start sooner than the fleet. NCCL had its
-        say on a broken path before.
-
-        Args:
-            passed: whether a group of the task ended.
+        These few start sooner than the fleet. NCCL had its say on a broken path before.
         """
         groups = [tuple(dict.fromkeys(map(run.job.node_of, own))) for own in task.groups]
         good = [name for own, ended in zip(groups, passed, strict=True) if ended for name in own]

@@ -84,11 +84,6 @@ def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[s
     return f"task.{place}", json.dumps(data).encode()
 
 
-def hurry_file(task: Task, limit_s: float) -> tuple[str, bytes]:
-    """Return name and content of the file that limits the steps of a task from now on."""
-    return f"hurry.{task.number}", f"{limit_s:g}".encode()
-
-
 def _agent_plan(job: GateJob, node: str) -> dict[str, Any]:
     """Return the agent's plan: what agent/ reads."""
     limits = job.limits

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.plan import Task
-from rdmaprov.acceptance.ranks.request import LEASE_S, hurry_file, task_file
+from rdmaprov.acceptance.ranks.request import LEASE_S, task_file
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 OnEvent = Callable[[RankEvent], None]
@@ -65,7 +65,8 @@ class LiveSession:
         if not late or limit >= run.job.limits.step:
             return False
         names = {run.job.node_of(rank) for number in late for rank in task.groups[number]}
-        self._hurried.update(dict.fromkeys(names, hurry_file(task, limit)))
+        file = f"hurry.{task.number}", f"{limit:g}".encode()  # agent/progress.py reads it
+        self._hurried.update(dict.fromkeys(names, file))
         return True
 
     def end(self) -> None:
@@ -116,11 +117,9 @@ class LiveSession:
             if not node.is_over and not self._is_ended(index)
         }
         files = {name: self._next_file(index, name, node) for name, (index, node) in asked.items()}
+        given = {name: files[name] or self._hurried.get(name) for name in asked}
         answers = self._nodes.run_all(
-            {
-                name: node.poll_command(files[name] or self._hurried.get(name))
-                for name, (_, node) in asked.items()
-            }
+            {name: node.poll_command(given[name]) for name, (_, node) in asked.items()}
         )
         busy = any(files.values())
         for name, answer in answers.items():
