@@ -184,6 +184,7 @@ def node(tmp_path: Path, compiled: Compiled) -> Node:
 
 @needs_namespace
 def test_node_applies_reboots_once_and_is_proven_for_one_boot(node: Node):
+    assert node("apply", "/etc/none")[0] == ExitCode.UNKNOWN
     assert node("check") == (1, "no proof: /etc/rdmaprov/bundle: it was not applied\n")
     code, said = node("apply", "--reboot")
     assert code == ExitCode.PENDING, said

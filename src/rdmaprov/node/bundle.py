@@ -252,8 +252,8 @@ def check(given):
     with open(BOOT_ID) as file:
         boot = file.read().strip()
     if state.get("bundle") != hashlib.sha256(text).hexdigest():
-        why = state.get("refused", {}).get("why", "it was not applied")
-        return FAILED, "no proof: {}: {}".format(given.bundle, why)
+        why, its = state.get("refused", {}).get("why", ""), given.bundle + ": "
+        return FAILED, "no proof: " + (why if why.startswith(its) else its + "it was not applied")
     if state["boot_id"] != boot:
         return FAILED, "no proof: {}: it was not applied in this boot".format(given.bundle)
     return OK if state["verdict"] == "proven" else FAILED, describe(state)
