@@ -191,7 +191,8 @@ def test_both_tools_reach_the_same_state(node: QosNode, tmp_path: Path, more: di
     ],
 )
 def test_one_wrong_setting_is_repaired(node: QosNode, name: str, value: object):
-    more = MORE if name == "delay" else {}  # which counts only with buffers of the site
+    # The cable's length counts only with buffers of the site.
+    more: dict[str, Any] = MORE if name == "delay" else {}
     run(node, **more)
     right = deepcopy(getattr(node.port, name))
     setattr(node.port, name, copy(value))
