@@ -57,6 +57,7 @@ _SEVERITY = re.compile(r"\b(?:(Fatal)|Non-?fatal)\b")
 _GPU = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{7,16})")
 _SENTENCES = ("gpu-lost", "gpu-unsupported")  # whose lines end what _GPU begins
 _LINK_LOST = "sxid-20034"  # LTSSM Fault Up: the switch's end of a link whose GPU may be gone
+_GONE = ("xid-79", "gpu-lost")
 _PROBES = ("gpu-lost", "gpu-bar", "gpu-unsupported")  # why a probe fails
 _BEGINS, _BANNER = "driver-begins", "driver-loaded"
 _AFTER = " s after boot"
@@ -190,13 +191,11 @@ class _Reading:
                 self._end(meaning.clears, device)
             self.loads = meaning.kind == _BEGINS or (self.loads and meaning.kind != _BANNER)
             return
-        known = {(kind, each) for kind, each, _ in self.live}
-        is_gone = not {"xid-79", "gpu-lost"}.isdisjoint(kind for kind, _ in known)
-        if meaning.kind == "gpu-lost" and not device and is_gone:
+        if meaning.kind == "gpu-lost" and not device and self._has(_GONE):
             return  # of a GPU that is named already
-        if meaning.kind == _LINK_LOST and is_gone:
+        if meaning.kind == _LINK_LOST and self._has(_GONE):
             meaning = replace(meaning, action=IGNORE, means="a link went down with its GPU")
-        if meaning.kind == "gpu-probe" and known & {(each, device) for each in _PROBES}:
+        if meaning.kind == "gpu-probe" and self._has(_PROBES, device):
             return  # it is said why
         if detail := printable(groups.get("detail", "")):
             meaning = replace(meaning, means=f"{meaning.means}: {detail}")
@@ -210,6 +209,10 @@ class _Reading:
             pid = int(groups.get("pid", "")[:10] or 0)
             gbps = float(groups.get("gbps") or 0)
             self.live[key] = LogEvent(meaning, device, via, when, when, pid, program, gbps=gbps)
+
+    def _has(self, kinds: tuple[str, ...], device: str | None = None) -> bool:
+        """Return whether one of these kinds is live, on a device, or if that is None, on any."""
+        return any(kind in kinds and device in (None, of) for kind, of, _ in self.live)
 
     def _end(self, kinds: tuple[str, ...], device: str) -> None:
         """Make history of live events of these kinds: on a device or on none, or if empty, all."""
