@@ -12,7 +12,7 @@ from typing import Any
 
 from rdmaprov.acceptance.stage_report import LASTING, StageReport
 from rdmaprov.inventory import Node
-from rdmaprov.runs.directory import runs_directory
+from rdmaprov.runs.directory import run_time, runs_directory
 from rdmaprov.runs.last_word import CHANGES, STALE, words_of
 from rdmaprov.runs.results import ALONE, newest_paths, results_of
 from rdmaprov.words import quantity, some
@@ -31,7 +31,6 @@ _DEPENDS = {
 _NEEDED = ("boot_id", "site_sha256", "identity")
 # A node is compared with others: of fewer than four, one that is slow may set what is usual.
 _LEAST_NODES = 4
-_NAME = "%Y%m%d-%H%M%S"  # how the name of a run begins
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,6 @@ class KeptProof:
 
 
 KeptProofs = Mapping[str, KeptProof]
-
-
-def run_time(run: str) -> datetime:
-    """Return when a run began, by its name."""
-    return datetime.strptime(run[:15], _NAME).astimezone()
 
 
 def read_ledger(

@@ -9,7 +9,6 @@ from typing import Any
 
 import rdmaprov
 from rdmaprov.acceptance.ask.nodes import Nodes
-from rdmaprov.acceptance.ledger import run_time
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import notary, of_gate, shape, ssh_signature
@@ -33,6 +32,7 @@ from rdmaprov.certificate.verify import file_digest
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
+from rdmaprov.runs.directory import run_time
 from rdmaprov.runs.files import write_bytes_whole
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.words import quantity

@@ -26,6 +26,11 @@ STAMP = "%Y%m%d-%H%M%S"  # how the name of a run begins
 _INVISIBLE = re.compile(f"[{CONTROL}]")
 
 
+def run_time(run: str) -> datetime:
+    """Return when a run began, by its name; raise ValueError for a name of no run."""
+    return datetime.strptime(run[:15], STAMP).astimezone()
+
+
 class RunDirectory:
     """`<time>-<verb>/` in the directory of runs; only its user can read it.
 

@@ -10,10 +10,10 @@ import pytest
 from tests.cli.certified import SIZES, CertifiedFleet
 from tests.madeup.shape import FleetShape
 
-from rdmaprov.acceptance.ledger import run_time
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import shape
 from rdmaprov.certificate.statement import parse_time
+from rdmaprov.runs.directory import run_time
 
 UNITS = [("gpu001", "gpu002", "gpu003", "gpu004"), ("gpu005", "gpu006", "gpu007", "gpu008")]
 
