@@ -58,6 +58,17 @@ def rail_traffic(node: Node, before: Document, after: Document) -> list[RailTraf
     return found
 
 
+def fleet_traffic(
+    nodes: Sequence[Node], before: Mapping[str, Document], after: Mapping[str, Document]
+) -> dict[str, list[RailTraffic]]:
+    """Return what the rails of each node counted that was read twice."""
+    return {
+        node.name: rail_traffic(node, before[node.name], after[node.name])
+        for node in nodes
+        if node.name in before and node.name in after
+    }
+
+
 def overflows(node: str, before: Document, after: Document) -> Iterator[Finding]:
     """Yield the neighbor tables that were full during a run: then peers lose each other."""
     old = before.get("overflows", {})

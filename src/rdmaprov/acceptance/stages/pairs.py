@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from rdmaprov.acceptance.ask.nodes import Nodes
@@ -33,7 +34,7 @@ from rdmaprov.perftest.matrix import PathKey, PathMatrix
 from rdmaprov.perftest.model import PathMeasurer, PathTest
 from rdmaprov.perftest.tool.options import Settings
 from rdmaprov.rail_counters import traffic as counters
-from rdmaprov.rail_counters.traffic import PRIORITY_SHARE, RailTraffic, rail_traffic
+from rdmaprov.rail_counters.traffic import PRIORITY_SHARE, RailTraffic, fleet_traffic
 from rdmaprov.words import quantity
 
 # Below this much, what else the node receives is not small beside it.
@@ -55,11 +56,7 @@ def judge_priorities(
     Args:
         before: what the reader returned before the tests, by node.
     """
-    moved = {
-        node.name: rail_traffic(node, before[node.name], after[node.name])
-        for node in nodes
-        if node.name in before and node.name in after
-    }
+    moved = fleet_traffic(nodes, before, after)
     findings: list[Finding] = []
     silent = 0
     for node in nodes:
@@ -226,13 +223,8 @@ def _run_rings(
     # What is slow makes others send again: beside it, losses say little, and the fleet is judged.
     if site.backend == "nccl" and not report.findings and not report.is_skipped:
         after = readings.read_counters(connection, site.nodes)
-        rails = [
-            each
-            for node in site.nodes
-            if node.name in after
-            for each in rail_traffic(node, before[node.name], after[node.name])
-        ]
-        report.findings += judge_rails(site, rails, has_moved=True)
+        moved = fleet_traffic(site.nodes, before, after).values()
+        report.findings += judge_rails(site, [*chain.from_iterable(moved)], has_moved=True)
     return report
 
 
