@@ -24,7 +24,7 @@ from rdmaprov.probe.fleet import FleetTargets
 from rdmaprov.problem import printable
 from rdmaprov.runs.directory import STAMP
 from rdmaprov.runs.files import read_whole
-from rdmaprov.runs.last_word import FAILED, PASSED, STALE, UNKNOWN, Word
+from rdmaprov.runs.last_word import FAILED, PASSED, STALE, UNKNOWN, Word, last_words
 from rdmaprov.words import duration, some
 
 _CLOCKS_S = 300  # our choice: how far a node's clock may be ahead
@@ -77,6 +77,12 @@ class Proof:
         if self.boot_id:
             said += f" ({duration(max(self.age_s, 0))} old, boot {self.boot_id})"
         return printable(said)
+
+
+def judge_states(fleet: Fleet, directory: Path, max_age_h: float) -> list[Proof]:
+    """Return what the states in a directory prove of each node of a fleet, as things are now."""
+    words = last_words(fleet.site, [node.name for node in fleet.nodes])
+    return States(fleet, words, max_age_h * 3600, time.time()).judge(directory)
 
 
 class _Odd(Exception):

@@ -1,6 +1,5 @@
 """`rdmaprov compile`: bundles for nodes that apply by themselves."""
 
-import time
 from pathlib import Path
 from typing import Unpack
 
@@ -66,12 +65,12 @@ def compile(  # noqa: A001 - the verb
     node alone. Nodes apply it with rdmaprov-node, if it is signed by a key that they hold.
     """
     from rdmaprov.certificate.ssh_signature import NotSigned, require_key, sign
-    from rdmaprov.certificate.states import Proof, States
+    from rdmaprov.certificate.states import Proof, judge_states
     from rdmaprov.cli import session
     from rdmaprov.drift import bundle
     from rdmaprov.errors import UsageError
     from rdmaprov.node.bundle import NAMESPACE
-    from rdmaprov.runs.last_word import FAILED, PASSED, last_words
+    from rdmaprov.runs.last_word import FAILED, PASSED
     from rdmaprov.words import quantity, some
 
     def signature(data: bytes) -> bytes:
@@ -80,8 +79,8 @@ def compile(  # noqa: A001 - the verb
         except NotSigned as error:
             raise UsageError(f"{key}: cannot sign: {error}", "Run: ssh-add KEY") from error
 
-    if states and limit:
-        raise UsageError("--states and --limit exclude each other", "Pass one of them.")
+    if limit:
+        options.exclude("limit", states=states)
     named = session.known_roles(roles)
     require_key(key)
     if is_back:
@@ -90,29 +89,25 @@ def compile(  # noqa: A001 - the verb
         return ExitCode.OK
     with session.prepare(site, limit, None, {**vault, "ask_become_pass": False}) as ready:
         found = bundle.contents(ready.fleet, named)
-        rings = bundle.rings(ready.fleet)
+        rings = [list(found)] if limit else bundle.rings(ready.fleet)
         proofs: dict[str, Proof] = {}
-        if len(rings) > 1 and not limit:
+        if len(rings) > 1:
             if states is None:
                 why = "the site has rings (fabric_pull_ring), and nothing says which are proven"
                 raise UsageError(why, "Pass --states DIR, or name nodes by --limit.")
-            words = last_words(ready.fleet.site, ready.nodes)
-            judged = States(ready.fleet, words, options.STATE_AGE_H * 3600, time.time()).judge(
-                states
-            )
+            judged = judge_states(ready.fleet, states, options.STATE_AGE_H)
             proofs = {each.node: each for each in judged}
-        new, wrote = 0, 0
-        wrong: list[Proof] = []
-        for ring in rings:
-            if wrong:
-                break
-            new += bundle.write({name: found[name] for name in ring}, directory, signature)
-            wrote += len(ring)
-            wrong = [proofs[name] for name in ring if name in proofs]
-            wrong = [each for each in wrong if each.state != PASSED]
+        wrote, new, waits_for = bundle.write_by_ring(
+            found,
+            rings,
+            lambda name: name in proofs and proofs[name].state == PASSED,
+            directory,
+            signature,
+        )
     click.echo(f"{directory}: {quantity(wrote, 'bundle')}, {new} new or changed")
-    if wrote == len(found):
+    if not waits_for:
         return ExitCode.OK
+    wrong = [proofs[name] for name in waits_for]
     why = some([f"{each.node}: {each.text}" for each in wrong], 3)
     click.echo(f"{quantity(len(found) - wrote, 'node')} of later rings wait for {why}", err=True)
     return ExitCode.FAILED if any(each.state == FAILED for each in wrong) else ExitCode.UNKNOWN

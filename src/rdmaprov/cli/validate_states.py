@@ -1,17 +1,16 @@
 """What `validate --from-states` does; apart from its options."""
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from rdmaprov.certificate.states import Proof, States
+from rdmaprov.certificate.states import Proof, judge_states
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.groups import fold_last, group_by_text
-from rdmaprov.runs.last_word import FAILED, PASSED, UNKNOWN, last_words
+from rdmaprov.runs.last_word import FAILED, PASSED, UNKNOWN
 from rdmaprov.terminal import Line
 from rdmaprov.validate.complete import Completeness
 from rdmaprov.validate.results import CheckResult, CheckResults, Outcome, lines
@@ -33,9 +32,7 @@ def validate_states(
     """Verify what nodes signed, each in its file NODE.state; return the exit code."""
     started = datetime.now(UTC)
     with session.prepare(site, limit, json_file, passwords) as ready:
-        words = last_words(ready.fleet.site, ready.nodes)
-        judge = States(ready.fleet, words, max_age_h * 3600, time.time())
-        proofs = judge.judge(directory)
+        proofs = judge_states(ready.fleet, directory, max_age_h)
         found = _results(proofs)
         with RunDirectory("validate", ready.mask, log="states.log") as kept:
             kept.log("\n".join(f"{each.node}: {each.text}" for each in proofs))

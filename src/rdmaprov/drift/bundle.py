@@ -91,10 +91,10 @@ def write(
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     code = base64.b64encode(collection.archive()).decode()
     new, before = {}, {name: _read(directory / f"{name}{_BUNDLE}") for name in found}
-    left, highest = _read_left(directory), _highest(before)
+    left, highest, version = _read_left(directory), _highest(before), _digest(code)
     for name, own in found.items():
         content = {**own, "package": collection.PACKAGE, "archive": code}
-        if left == _identity(content):
+        if left == [own["site"], version]:
             hint = f"Correct the site, or remove {directory / _LEFT} to compile it as it is."
             raise NotCompiled(f"{directory}: nodes went back from this state of the site", hint)
         kept = before[name].pop("number", None)
@@ -108,6 +108,29 @@ def write(
             _keep(path)
         _write(path, own, sign)
     return sum(own["number"] > highest for own in new.values())
+
+
+def write_by_ring(
+    found: Mapping[str, Mapping[str, Any]],
+    order: Sequence[Sequence[str]],
+    is_proven: Callable[[str], bool],
+    directory: Path,
+    sign: Callable[[bytes], bytes],
+) -> tuple[int, int, list[str]]:
+    """Write the bundles of one ring after another, and stop behind one without a proof.
+
+    Returns:
+        How many are there now, how many of them are new, and for which nodes the others wait.
+    """
+    wrote = new = 0
+    waits_for: list[str] = []
+    for ring in order:
+        if waits_for:
+            return wrote, new, waits_for
+        new += write({name: found[name] for name in ring}, directory, sign)
+        wrote += len(ring)
+        waits_for = [name for name in ring if not is_proven(name)]
+    return wrote, new, []
 
 
 def back(directory: Path, sign: Callable[[bytes], bytes]) -> int:
@@ -158,8 +181,11 @@ def _highest(found: Mapping[Any, Mapping[str, Any]]) -> int:
 
 def _identity(content: Mapping[str, Any]) -> list[str]:
     """Return what a bundle is of: a state of the site, and a version of the roles."""
-    code = hashlib.sha256(str(content.get("archive")).encode()).hexdigest()
-    return [str(content.get("site")), code]
+    return [str(content.get("site")), _digest(str(content.get("archive")))]
+
+
+def _digest(archive: str) -> str:
+    return hashlib.sha256(archive.encode()).hexdigest()
 
 
 def _read_left(directory: Path) -> list[str] | None:
