@@ -2,8 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
-from functools import partial
 
 from rdmaprov.probe.connection import Answer, Command, Connection
 from rdmaprov.probe.errors import NodeError, RelayLost
@@ -23,7 +21,7 @@ class Batch:
         commands: that are asked; other nodes may share them.
     """
 
-    def __init__(self, commands: Sequence[Command]) -> None:
+    def __init__(self, commands: tuple[Command, ...]) -> None:
         self.commands = commands
         self._found: dict[str, Answer | NodeError] = {}
         self._more = threading.Condition()
@@ -48,8 +46,10 @@ class Batch:
             RelayLost: another relay may ask what is left.
         """
         self._whole = asyncio.get_running_loop().create_future()
-        left = [one for one in self.commands if one.text not in self._found]
-        connection.request([(one, partial(self._put, one.text)) for one in left])
+        left = self.commands
+        if self._found:
+            left = tuple(one for one in left if one.text not in self._found)
+        connection.request(left, self._put)
         if not (vain := await patience.wait(self._whole, limit_s, limit_s)):
             self._whole.result()
             return ""
@@ -62,9 +62,9 @@ class Batch:
             if command.text not in self._found:
                 self._keep(command.text, error)
 
-    def _put(self, text: str, found: Answer | NodeError) -> None:
+    def _put(self, command: Command, found: Answer | NodeError) -> None:
         if not isinstance(found, RelayLost):
-            self._keep(text, found)
+            self._keep(command.text, found)
         elif self._whole is not None and not self._whole.done():
             self._whole.set_exception(found)
 

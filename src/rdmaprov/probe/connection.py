@@ -1,12 +1,12 @@
 """One connection to one node: ssh, the agent at its other end, and requests in flight."""
 
 import asyncio
-import itertools
 import secrets
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
+from itertools import chain, count, islice, repeat
 from pathlib import Path
 from sys import intern
 from typing import TypeVar
@@ -28,8 +28,9 @@ _SHOWN = 60
 # Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
 _ASKS = "-password:"
 _UP = "-up"
-# Texts up to here are kept once for all nodes that say the same.
-_MOST_SHARED = 1024 * 1024
+_CODEC = "utf-8", "surrogateescape"
+# Texts up to here are kept once for all nodes that say the same, short answers whole.
+_MOST_SHARED, _SHORT = 1024 * 1024, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Command:
     given: bytes = b""
     shared: bytes = b""
 
-    def request(self, number: int, *, is_patient: bool = False) -> tuple[bytes, ...]:
+    def request(self, number: int, is_patient: bool = False) -> tuple[bytes, ...]:
         """Return the command as the agent reads it, in parts."""
         limit = f"{number} {self.limit_s}{'+' if is_patient else ''}"
         return limit.encode(), self._head, self.shared, self.given
@@ -65,7 +66,7 @@ class Command:
     @cached_property
     def _head(self) -> bytes:
         """What follows the limit: lengths and the command, the same for all nodes."""
-        command = self.text.encode("utf-8", "surrogateescape")
+        command = self.text.encode(*_CODEC)
         lengths = f"{len(command)} {len(self.shared) + len(self.given)}"
         return f" {lengths}\n".encode() + command
 
@@ -76,8 +77,15 @@ class Command:
         return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}..."
 
 
-Deliver = Callable[[Answer | NodeError], None]
+Deliver = Callable[[Command, Answer | NodeError], None]
 """Gets what came of a request."""
+
+
+@lru_cache(64)
+def _joined(commands: tuple[Command, ...], first: int, is_patient: bool) -> bytes:
+    """Return commands as the agent reads them, with numbers from `first` on: many nodes' own."""
+    numbered = enumerate(commands, first)
+    return b"".join(chain.from_iterable(one.request(at, is_patient) for at, one in numbered))
 
 
 class Connection:
@@ -92,7 +100,7 @@ class Connection:
         self._patience = patience or Patience(is_spent=True)
         self._mark = mark
         self._link = link
-        self._ids = itertools.count()
+        self._ids = count()
         self._waiting: dict[int, tuple[Command, Deliver]] = {}
         self._failure: NodeError | None = None
         self._ending: asyncio.Future[NodeError] | None = None
@@ -151,31 +159,39 @@ class Connection:
         will be none to any.
         """
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.request([(command, partial(_settle, future))])
+        if numbers := self._note((command,), partial(_settle, future)):
+            self._link.write(command.request(numbers[0], not self._patience.is_spent))
         return future
 
-    def request(self, asked: Sequence[tuple[Command, Deliver]]) -> None:
-        """Ask for commands, in one write; give each one's answer, or why there is none, away."""
+    def request(self, commands: tuple[Command, ...], deliver: Deliver) -> None:
+        """Ask for commands, in one write; give each one's answer, or why there is none, away.
+
+        Args:
+            commands: without input; those of many nodes are written once.
+        """
+        if numbers := self._note(commands, deliver):
+            self._link.write([_joined(commands, numbers[0], not self._patience.is_spent)])
+
+    def _note(self, commands: tuple[Command, ...], deliver: Deliver) -> list[int]:
+        """Return the numbers of new requests; none if there will be no answer."""
         if self._failure is not None:
-            for _, deliver in asked:
-                deliver(self._failure)
-            return
-        requests: list[bytes] = []
-        for one in asked:
-            number = next(self._ids)
-            self._waiting[number] = one
-            requests += one[0].request(number, is_patient=not self._patience.is_spent)
-        self._link.write(requests)
+            for command in commands:
+                deliver(command, self._failure)
+            return []
+        numbers = list(islice(self._ids, len(commands)))
+        self._waiting.update(zip(numbers, zip(commands, repeat(deliver)), strict=True))
+        return numbers
 
     def _receive(self, number: int, status: int | None, out: bytearray, err: bytearray) -> None:
         """Give an answer to who waits for it."""
         command, deliver = self._waiting.pop(number)
         if status is None:
-            why = _text(err)
+            why = err.decode(*_CODEC)
             self._patience.is_spent |= NOR in why
-            deliver(self._no_answer(command, why))
+            deliver(command, self._no_answer(command, why))
         else:
-            deliver(Answer(status, _text(out), _text(err)))
+            make = _answer if len(out) + len(err) <= _SHORT else _answer.__wrapped__
+            deliver(command, make(status, bytes(out), bytes(err)))
 
     def _no_answer(self, command: Command, why: str) -> NoAnswer:
         what = f"{self._target.name}: {printable(why)}: {command.label}"
@@ -228,8 +244,8 @@ class Connection:
         self._failure = self._failure or error
         waiting = list(self._waiting.values())
         self._waiting.clear()
-        for _, deliver in waiting:
-            deliver(self._failure)
+        for command, deliver in waiting:
+            deliver(command, self._failure)
 
     def stop(self) -> None:
         """Have the connection end: the agent ends with its input."""
@@ -244,15 +260,18 @@ class Connection:
         self._link.close()
 
 
-def _text(data: bytearray) -> str:
-    """Return bytes as text that has each of them; many nodes say the same, which is kept once."""
-    if not data:
-        return ""
-    text = data.decode("utf-8", "surrogateescape")
+@lru_cache(4096)
+def _answer(status: int, out: bytes, err: bytes) -> Answer:
+    """Return an answer whose texts have each byte."""
+    return Answer(status, _text(out), _text(err))
+
+
+def _text(data: bytes) -> str:
+    text = data.decode(*_CODEC)
     return intern(text) if len(text) <= _MOST_SHARED else text
 
 
-def _settle(future: asyncio.Future[Answer], found: Answer | NodeError) -> None:
+def _settle(future: asyncio.Future[Answer], _command: Command, found: Answer | NodeError) -> None:
     if future.done():
         return
     if isinstance(found, NodeError):

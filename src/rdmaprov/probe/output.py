@@ -113,9 +113,8 @@ class AgentOutput(asyncio.Protocol):
         head = _HEAD.fullmatch(data, start, end)
         if head is None:
             raise ValueError(end)
-        number, status, *lengths = head.groups()
-        out, err = map(int, lengths)
-        if int(number) not in self._asked or max(out, err) > _MOST_STREAM_BYTES:
+        number, out, err = int(head[1]), int(head[3]), int(head[4])
+        if number not in self._asked or out > _MOST_STREAM_BYTES or err > _MOST_STREAM_BYTES:
             raise ValueError(number)
         if self._received + out + err > self._most_bytes:
             raise ValueError(out + err)
@@ -124,8 +123,8 @@ class AgentOutput(asyncio.Protocol):
             return False
         self._received += out + err
         self._read = last
-        rc = None if status == b"-" else int(status)
-        self._on_answer(int(number), rc, data[end:middle], data[middle:last])
+        status = None if head[2] == b"-" else int(head[2])
+        self._on_answer(number, status, data[end:middle], data[middle:last])
         return True
 
 

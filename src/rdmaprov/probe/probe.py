@@ -85,19 +85,21 @@ class Probe:
         Raises:
             NodeError: there is no answer; the message says why.
         """
-        command = Command(text, self._limits.command_s if limit_s is None else limit_s)
         session = self._sessions[name]
-        if session.lost is not None:  # it is not tried again: no command needs an entry
-            return self._take(name, session.lost)
         known = session.known
-        if fresh or self.live:
-            return self._take(name, _outcome(self._ask(name, command)))
-        if text not in known:
+        live = fresh or self.live
+        found = None if live else known.get(text)
+        if found is None:
+            if session.lost is not None:  # it is not tried again: no command needs an entry
+                return self._take(name, session.lost)
+            command = Command(text, self._limits.command_s if limit_s is None else limit_s)
+            if live:
+                return self._take(name, _outcome(self._ask(name, command)))
             self._limit_of[text] = command.limit_s
             self._fetch(self._learning.plan(name, text))
-        if text not in known:
-            known[text] = _outcome(self._ask(name, command))
-        found = known[text]
+            found = known.get(text)
+            if found is None:
+                found = known[text] = _outcome(self._ask(name, command))
         if isinstance(found, Batch):
             found = known[text] = found.wait(text)
         return self._take(name, found)
@@ -173,7 +175,7 @@ class Probe:
             for text in missing:
                 if text not in commands:
                     commands[text] = Command(text, self._limit_of[text])
-            batch = Batch([commands[text] for text in missing])
+            batch = Batch(tuple(commands[text] for text in missing))
             session.known.update(dict.fromkeys(missing, batch))
             batches.append((session, batch))
         if batches:

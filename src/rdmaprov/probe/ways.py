@@ -348,7 +348,7 @@ class _RelayedLink:
         if status is not None:
             self._end(status)
 
-    def lose(self, error: object) -> None:
+    def lose(self, _command: Command, error: object) -> None:
         """Note that the relay is lost."""
         if isinstance(error, NodeError) and not self._is_over:
             self.lost = error

@@ -64,6 +64,7 @@ class CheckFunction:
     live: bool  # whether its commands are all run anew
     file: str  # relative to pytest's root
     line: int  # counted from 0
+    hook: Any  # pytest's hooks at the file, which it looks for anew for each item
 
 
 class Check(pytest.Item):
@@ -90,6 +91,11 @@ class Check(pytest.Item):
         super().__init__(**node)
         self.function = function
         self.target = target
+
+    @property
+    def ihook(self) -> Any:  # noqa: ANN401 - pytest's
+        """Return the hooks of the check's file."""
+        return self.function.hook
 
     @property
     def obj(self) -> Callable[..., object]:

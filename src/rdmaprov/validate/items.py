@@ -42,6 +42,7 @@ def make_checks(
         live=any(mark.name == LIVE for mark in [*marks, *collector.iter_markers()]),
         file=collector.session._node_location_to_relpath(collector.path),
         line=function.__code__.co_firstlineno - 1,
+        hook=collector.ihook,
     )
     if not asked & _OF_NODE:
         return [Check.from_parent(collector, name=name, function=made, target=None)]

@@ -1,7 +1,7 @@
 """What a run of the suite found, as text and as data."""
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -79,8 +79,10 @@ class CheckResults:
     selected: tuple[str, ...] | None = None
     asked: Completeness = field(default_factory=Completeness)
     counts: Counter[str] = field(default_factory=Counter)
-    by_node: dict[str, Counter[str]] = field(default_factory=dict)
-    by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
+    by_node: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    by_subject: defaultdict[str, defaultdict[str, Counter[str]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(Counter))
+    )
     unreachable: dict[str, CheckResult] = field(default_factory=dict)
     judged: list[CheckResult] = field(default_factory=list)
     stopped: str = ""
@@ -101,9 +103,10 @@ class CheckResults:
         outcome = outcome_of(report)
         if outcome is None:
             return
-        node = node_of(report)
+        properties: dict[str, Any] = dict(report.user_properties)
+        node = str(properties.get("node", ""))
         self._count(report.nodeid, node, outcome)
-        compared: Any = dict(report.user_properties).get("compared", ())
+        compared = properties.get("compared", ())
         for setting, name, *rest in compared:
             self.compared.setdefault((report.nodeid, setting, *rest), []).append(name)
         if outcome is Outcome.PASSED:
@@ -147,9 +150,8 @@ class CheckResults:
 
     def _count(self, test: str, node: str, outcome: Outcome) -> None:
         self.counts[outcome] += 1
-        self.by_node.setdefault(node, Counter())[outcome] += 1
-        subjects = self.by_subject.setdefault(node, {})
-        subjects.setdefault(subject(test), Counter())[outcome] += 1
+        self.by_node[node][outcome] += 1
+        self.by_subject[node][subject(test)][outcome] += 1
 
     def exit_code(self) -> ExitCode:
         """Return the code for all: a failure is something to repair, so it goes first.
