@@ -166,8 +166,21 @@ def _hang(broken: TroubleTally, victims: Collection[RankTrouble]) -> Finding | N
         return Finding(_KIND, what, f"find what {who} did instead: {_FLIGHT}")
     if parted := _parted(broken, number, ranks):
         return Finding(_KIND, parted, f"find where the program's ways part; {_FLIGHT}")
-    what = f"{format_numbers(ranks)} waited in {operation} until the time was up"
+    waited = _operations(broken, ranks) or f"{format_numbers(ranks)} waited in {operation}"
+    what = f"{waited} until the time was up"
     return Finding(_KIND, f"{what}; no rank that says how far it is has called fewer", _FLIGHT)
+
+
+def _operations(broken: TroubleTally, ranks: Sequence[int]) -> str:
+    """Return which ranks waited in which operation, empty if all did in one."""
+    waited: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for rank in ranks:
+        if own := broken.operations.get(rank):
+            waited[own].append(rank)
+    if len(waited) < 2:
+        return ""
+    each = [f"{format_numbers(own)} in {number} ({name})" for (number, name), own in waited.items()]
+    return f"ranks waited in different operations, {some(each, _MOST_HOSTS)},"
 
 
 def _parted(broken: TroubleTally, number: int, ranks: Sequence[int]) -> str:

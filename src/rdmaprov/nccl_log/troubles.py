@@ -93,9 +93,8 @@ class TroubleTally:
 
     def wants(self, line: bytes) -> bool:
         """Return whether a line may matter that is none of NCCL's."""
-        return (
-            bool(self.follows) or b"rror" in line or b"Root Cause" in line or b"Test CUDA" in line
-        )
+        words = b"rror", b"nccl", b"Root Cause", b"Test CUDA"
+        return bool(self.follows) or any(word in line for word in words)
 
     def add_message(self, source: Source, place: bytes, message: bytes) -> None:
         """Add a message of NCCL's; `place` is its place in the source, of a WARN alone."""

@@ -7,6 +7,8 @@ import yaml
 from tests.tables import cases
 from tools.nccl_wordings import wordings
 
+from rdmaprov.explain.explain import explain_texts
+from rdmaprov.explain.model import read_given
 from rdmaprov.nccl_log.causes import UNKNOWN, causes, find_cause, last_error
 from rdmaprov.nccl_log.troubles import TroubleTally
 
@@ -31,6 +33,13 @@ def test_each_cause_is_found_by_its_words(cause):
 @pytest.mark.parametrize("words", ORDINARY)
 def test_ordinary_words_are_no_cause(words):
     assert find_cause(words) is None
+
+
+@pytest.mark.parametrize("words", cases(__file__, "gave_up").values())
+def test_a_program_that_shows_no_log_of_nccl_is_no_unknown_one(words, tmp_path):
+    (tmp_path / "out").write_text(f"{words}\n")
+    (shown,) = explain_texts([read_given(str(tmp_path / "out"))])
+    assert [each for each in shown.findings if each.proven and "NCCL gave up" in each.what]
 
 
 @pytest.mark.parametrize("name", ["Last error", "Last RCCL warning"])
