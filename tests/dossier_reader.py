@@ -12,7 +12,7 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-OLDEST = timedelta(days=30)
+OLDEST, UNREAD = timedelta(days=30), "not read"
 MEASURED = ("part.slow", "gpu.links", "bandwidth.floor", "bandwidth.collective")
 LEAST = 0.9  # of what is usual
 OF_RUN = ("findings", "alone", "tests")
@@ -78,8 +78,8 @@ def _check(document, now):
         for row in rows if isinstance(rows, list) and name != "runs" else ():
             _check_row(row, name, runs)
             require((row["run"] == document["run"]) or name not in OF_RUN, f"{name} of another run")
-    serials = [row["value"] for row in document["parts"] if "GUID" in row["what"]]
-    require(len(set(serials)) == len(serials), "a serial number twice")
+    guids = [r["value"] for r in document["parts"] if "GUID" in r["what"] and r["value"] != UNREAD]
+    require(len(set(guids)) == len(guids), "a serial number twice")
     require(all(node in row["nodes"] for row in document["findings"]), "a finding of another node")
     here = {each["run"]: each for each in document["history"]}
     require(len(here) == len(document["history"]) and own["run"] in here, "a history without it")
@@ -94,7 +94,7 @@ def _check_row(row, name, runs):
     for value in row.values():
         require(not isinstance(value, float) or (math.isfinite(value) and value >= 0), "odd number")
     if not row["run"]:
-        require(row["value"] == "not read", "a value without a run")
+        require(row["value"] == UNREAD, "a value without a run")
         return
     require(row["run"] in runs, "of a run that is not listed")
     run, time = runs[row["run"]], _time(row["time"])

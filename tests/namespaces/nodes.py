@@ -133,6 +133,9 @@ class NamespaceFleet:
         groups = {"all": {"vars": variables, "hosts": hosts}}
         (self.site / "hosts.yml").write_text(yaml.safe_dump(groups))
 
+    def plug(self, name: str, device: str, into: str) -> None:
+        self._switch.enter("ip", "link", "set", f"{name}-{device}", "master", into)
+
     def slow_down(self, name: str, device: str, rate: str) -> None:
         self.nodes[name].enter(
             *("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "64kb"),

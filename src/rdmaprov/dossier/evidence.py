@@ -8,6 +8,7 @@ from rdmaprov.dossier.findings import has_part, of_run
 from rdmaprov.dossier.kept import KeptRun, Row
 from rdmaprov.isolation.compare import BAD_SHARE
 from rdmaprov.runs.results import ALONE
+from rdmaprov.words import quantity
 
 _MOST_TESTS = 400
 
@@ -129,15 +130,15 @@ def _partners(run: KeptRun, node: str, rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _other_rails(run: KeptRun, node: str, rail: int, rows: Sequence[Row]) -> Iterator[Row]:
-    single = [row for row in rows if row["gpu"] is not None]
+    single = [row for row in rows if row["rail"] is not None]
     mine = [row for row in single if node in row["nodes"] and row["rail"] not in (None, rail)]
     if mine:
         usual = statistics.median(row["gb_s"] for row in single)
         slowest = min(row["gb_s"] for row in mine)
         if slowest >= BAD_SHARE * usual:
             numbers = {"value": slowest, "least": round(BAD_SHARE * usual, 3)}
-            rails = len({row["rail"] for row in mine})
-            how = f"slowest of {rails} rails, each by its own GPU"
+            rails = quantity(len({row["rail"] for row in mine}), "other rail")
+            how = f"slowest of {rails}, each by itself"
             yield _row(run, "the other rails of the node", how, numbers)
 
 

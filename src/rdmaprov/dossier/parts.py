@@ -30,7 +30,10 @@ def fields(runs: Sequence[KeptRun], run: KeptRun, node: str, accused: Row | None
     for number, nic in enumerate(own.get("rails", ())):
         if accused is None or of != "rail" or _is_of(accused, number, nic):
             for key, word in NIC_WORDS.items():
-                read = f"cat /sys/class/infiniband/{nic['rdma']}/{_FILES[key]}"
+                device = nic["rdma"]
+                read = (
+                    f"cat /sys/class/infiniband/{device}/{_FILES[key]}" if device else "rdma link"
+                )
                 yield here.field(f"rail {number}: {word}", nic[key], read)
     if of != "rail":
         for number, gpu in enumerate(own.get("gpus", ())):

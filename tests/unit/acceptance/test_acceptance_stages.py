@@ -130,7 +130,7 @@ def test_pairs_are_rings_and_on_gloo_a_plane_each(site, tmp_path):
     assert {job.environment[name]["NCCL_ALGO"] for name in job.nodes} == {"Ring"}
     report, runner = pairs(made_site(tmp_path / "gloo", 8, "gloo"), slow("n3", 0.2, "rail 1"))
     [found] = report.findings
-    assert (found.node, found.rail, found.level) == ("n3", 1, "node")
+    assert (found.node, found.rail, found.level) == ("n3", 1, "rail")
     assert {task.plane for task in runner.tasks} == {"rail 0", "rail 1"}
 
 

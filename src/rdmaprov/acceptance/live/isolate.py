@@ -48,7 +48,7 @@ def find_misplaced(live: LiveRanks, leaf_of: Mapping[str, str]) -> list[FaultyPa
 
 
 def merge_planes(by_plane: Mapping[str, Sequence[FaultyPart]]) -> list[FaultyPart]:
-    """Return the parts that are at fault on every rail, and with their rail those of some."""
+    """Return the parts that are at fault on every rail, and as their rails those of some."""
     found: dict[tuple[str, tuple[str, ...]], list[tuple[int, FaultyPart]]] = {}
     for number, parts in enumerate(by_plane.values()):
         for part in parts:
@@ -58,7 +58,7 @@ def merge_planes(by_plane: Mapping[str, Sequence[FaultyPart]]) -> list[FaultyPar
         if len(same) == len(by_plane):
             merged.append(same[0][1])
         else:
-            merged += [replace(part, rail=number) for number, part in same]
+            merged += [_on_rail(part, number) for number, part in same]
     return merged
 
 
@@ -125,4 +125,8 @@ def _with_rail(part: FaultyPart, rails: Mapping[str, int]) -> FaultyPart:
     if part.kind != "node" or part.nodes[0] not in rails:
         return part
     why = f"{part.why}; only the GPUs next to this rail are slow"
-    return replace(part, kind="rail", rail=rails[part.nodes[0]], why=why)
+    return _on_rail(replace(part, why=why), rails[part.nodes[0]])
+
+
+def _on_rail(part: FaultyPart, rail: int) -> FaultyPart:
+    return replace(part, kind="rail" if part.kind == "node" else part.kind, rail=rail)

@@ -207,9 +207,11 @@ class LiveRanks:
         """Keep what a task showed, for who asks later what a verdict rests on."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         nodes = {node.name: node for node in self.site.nodes}
+        planes = {each.name: each.rail for each in self.runs[-1].job.planes}
+        alone = planes.get(task.plane)
         for key, value in list(found.items())[: MOST_TESTS - len(self.tests)]:
             group, gpu = key if isinstance(key[0], tuple) else (key, None)
-            rail = None if gpu is None else rail_of(nodes[group[0]], gpu, self.site.per_node)
+            rail = alone if gpu is None else rail_of(nodes[group[0]], gpu, self.site.per_node)
             of = {"time": at, "stage": self.stage, "plane": task.plane, "nodes": list(group)}
             of["collective"] = task.collective
             self.tests.append({**of, "gpu": gpu, "rail": rail, unit: round(value, 3)})
