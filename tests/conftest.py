@@ -1,5 +1,6 @@
 """What every test of the project may rely on."""
 
+import hashlib
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 PROVISIONED = (
     *("test_acceptance", "test_false_greens", "test_neighbors", "test_validate", "test_watch"),
 )
+ROOT = Path(__file__).parents[1]
 # Where the tests of a run write down the directories of their labs.
 LABS = "RDMAPROV_TESTS_LABS"
 END_LAB_S = 120
@@ -34,6 +36,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return processors + max(2, processors // 2)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.path.is_relative_to(ROOT / "tests/cli") or item.path.is_relative_to(
+        ROOT / "tests/namespaces"
+    ):
+        item.add_marker("program")
+
+
+@pytest.hookimpl(trylast=True)  # of those that are left
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have half of the workers begin with what waits: the others have the processors meanwhile.
 
@@ -72,8 +82,23 @@ def compile_once() -> None:
     Environment.compile = of_text  # type: ignore[method-assign]
 
 
+def keep_work() -> None:
+    """Have all processes that tests start share what none need do again: helpers/kept says what."""
+    sources = sorted((ROOT / "plugins").rglob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    kept = ROOT / ".pytest_cache" / "kept"
+    for path in kept.glob("*"):
+        if path.name != digest:
+            shutil.rmtree(path, ignore_errors=True)
+    os.environ["RDMAPROV_TESTS_KEPT"] = str(kept / digest)
+    given = os.environ.get("PYTHONPATH", "").split(":")
+    paths = [str(ROOT / "tests/unit/helpers/kept"), *filter(None, given)]
+    os.environ["PYTHONPATH"] = ":".join(dict.fromkeys(paths))
+
+
 def pytest_configure(config) -> None:
     compile_once()
+    keep_work()
     if not hasattr(config, "workerinput"):
         os.environ[LABS] = tempfile.mkdtemp(prefix="rdmaprov-labs-")
     # A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP, and
@@ -101,7 +126,7 @@ def pytest_unconfigure(config) -> None:
         directory = Path(lab.read_text())
         if directory.exists():
             end = [sys.executable, "-m", "tests.lab.handle", str(directory)]
-            subprocess.run(end, cwd=Path(__file__).parents[1], timeout=END_LAB_S, check=False)
+            subprocess.run(end, cwd=ROOT, timeout=END_LAB_S, check=False)
     shutil.rmtree(labs)
 
 

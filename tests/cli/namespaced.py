@@ -1,9 +1,10 @@
 """Nodes that are this machine, with directories of a test in the place of some of its own."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,26 @@ def hosts(directory: Path, named: str, mounts: Mapping[str, str]) -> str:
     binds = f"mkdir -p {STATE} && mount --bind state {STATE} && "
     binds += "".join(f"mount --bind {own} {hidden} && " for own, hidden in mounts.items())
     python = directory / "python"
+    names = ("PYTHONPATH", "RDMAPROV_TESTS_KEPT")  # which no sshd passes on
+    kept = "".join(f"export {name}={os.environ.get(name, '')}\n" for name in names)
     python.write_text(
-        f"#!/bin/sh\nexec unshare --mount sh -c '\ncd {directory / 'node'} && {binds}"
+        f"#!/bin/sh\n{kept}exec unshare --mount sh -c '\ncd {directory / 'node'} && {binds}"
         f'exec {sys.executable} "$@"\' sh "$@"\n'
     )
     python.chmod(0o700)
     return HOSTS.format(hosts=named, python=python)
+
+
+def save(directory: Path) -> Callable[[], None]:
+    """Return what puts a directory back as it is now, in its place, which its site names."""
+    copy = directory.with_name(f"{directory.name}.saved")
+    subprocess.run(["cp", "-a", directory, copy], check=True)
+
+    def restore() -> None:
+        shutil.rmtree(directory)
+        subprocess.run(["cp", "-a", copy, directory], check=True)
+
+    return restore
 
 
 def rdmaprov(directory: Path, *words: str) -> tuple[int, str]:

@@ -18,6 +18,7 @@ MODINFO = Path(__file__).parents[1] / "fixtures" / "modinfo" / "mlx5_core.txt"
 # On the node, the driver has a parameter that only a reboot changes.
 MOUNTS = {"run": "/run", "module": "/sys/module", "etc": "/etc", "bin": "/usr/local/sbin"}
 HOSTS = "{n1: {unit: 1}, n2: {unit: 2, mlx5_module_parameters: {}}}"
+ONE = "{n1: {unit: 1}}"
 VARIABLES = """\
 ---
 mlx5_module_parameters: {mlx5_core: {prof_sel: 1}}
@@ -63,7 +64,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+    return Node(tmp_path, ONE)
 
 
 @pytest.fixture
@@ -79,7 +80,8 @@ def job(tmp_path: Path) -> Iterator[int]:
         yield process.pid
 
 
-def test_busy_node_is_refused_by_name_before_its_first_change(node: Node, job: int):
+def test_busy_node_is_refused_by_name_before_its_first_change(tmp_path: Path, job: int):
+    node = Node(tmp_path)
     code, said = node.rdmaprov("apply", "--reboot", "if-needed")
     assert code == ExitCode.FAILED, said
     assert f"n1: Survey the node: failed: busy: pid {job} of root, " in said
@@ -111,6 +113,7 @@ def test_busy_node_that_needs_nothing_disruptive_is_changed(node: Node, job: int
     assert job
     code, said = node.rdmaprov("apply", "--reboot", "never")
     assert code == ExitCode.PENDING, said
+    assert "Apply these changes" not in said  # nobody is there to be asked
     assert node.written.exists()
 
 

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
-from tests.cli.namespaced import needs_namespace, rdmaprov
-from tests.cli.test_busy import VARIABLES, Node
+from tests.cli.namespaced import needs_namespace, rdmaprov, save
+from tests.cli.test_busy import ONE, VARIABLES, Node
 from tests.program import finish, spawn
 
 from rdmaprov.exit_codes import ExitCode
@@ -20,7 +21,21 @@ SECRET = "hunter22-of-the-site"
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+    return Node(tmp_path, ONE)
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Node, Callable[[], None]]:
+    made = Node(tmp_path_factory.mktemp("planned"))
+    kept(made)
+    return made, save(made.directory)
+
+
+@pytest.fixture
+def planned(once: tuple[Node, Callable[[], None]]) -> Node:
+    """Return a node whose plan is kept; another one needs no change."""
+    once[1]()
+    return once[0]
 
 
 def kept(node: Node) -> dict[str, Any]:
@@ -44,8 +59,9 @@ def asked(node: Node, *words: str) -> pexpect.spawn:
     return spawn("apply", "site", "--roles", "mlx5", *words, cwd=node.directory)
 
 
-def test_plan_is_applied_as_it_was_kept(node: Node):
-    plan = kept(node)
+def test_plan_is_applied_as_it_was_kept(planned: Node):
+    node = planned
+    plan = json.loads((node.directory / "plan.json").read_text())
     assert next(iter(plan)) == "rdmaprov_plan"
     assert [entry["nodes"] for entry in plan["plans"]] == [["n1"]]
     assert [each["layer"] for each in plan["plans"][0]["roles"]["mlx5"]["changes"]]
@@ -60,8 +76,8 @@ def test_plan_is_applied_as_it_was_kept(node: Node):
     assert (replaced["path"], replaced["kind"]) == ("/etc/modprobe.d/rdmaprov.conf", "absent")
 
 
-def test_node_that_changed_since_is_refused_and_named(node: Node):
-    kept(node)
+def test_node_that_changed_since_is_refused_and_named(planned: Node):
+    node = planned
     node.has("3")
     code, said = apply_plan(node)
     assert code == ExitCode.FAILED, said
@@ -70,17 +86,17 @@ def test_node_that_changed_since_is_refused_and_named(node: Node):
     assert not node.written.exists()
 
 
-def test_node_that_needs_nothing_by_now_is_no_failure(node: Node):
-    kept(node)
+def test_node_that_needs_nothing_by_now_is_no_failure(planned: Node):
+    node = planned
     node.has("1")
-    node.rdmaprov("apply")
+    node.rdmaprov("apply", "--limit", "n1")
     code, said = apply_plan(node)
     assert code == ExitCode.OK, said
     assert "1 node: 1 unchanged" in said
 
 
-def test_site_that_changed_since_is_refused(node: Node):
-    kept(node)
+def test_site_that_changed_since_is_refused(planned: Node):
+    node = planned
     variables = node.directory / "site/group_vars/nodes.yml"
     variables.write_text(VARIABLES.replace("prof_sel: 1", "prof_sel: 0"))
     code, said = apply_plan(node)
@@ -90,8 +106,8 @@ def test_site_that_changed_since_is_refused(node: Node):
     assert not node.written.exists()
 
 
-def test_plan_of_another_site_is_refused(node: Node, tmp_path: Path):
-    kept(node)
+def test_plan_of_another_site_is_refused(planned: Node, tmp_path: Path):
+    node = planned
     shutil.copytree(node.directory / "site", tmp_path / "other")
     (tmp_path / "other/group_vars/nodes.yml").write_text(VARIABLES + "# other\n")
     edit_plan(node, site=str(tmp_path / "other"))
@@ -122,8 +138,8 @@ def test_what_is_no_plan_says_so(tmp_path: Path, text: str, says: str):
     assert len(said.splitlines()) <= 2
 
 
-def test_plan_leaves_no_room_for_options_that_change_it(node: Node):
-    kept(node)
+def test_plan_leaves_no_room_for_options_that_change_it(planned: Node):
+    node = planned
     code, said = apply_plan(node, "--reboot", "if-needed")
     assert (code, "--reboot and a plan's file exclude each other" in said) == (2, True), said
 
@@ -153,7 +169,8 @@ def test_terminal_is_asked_once_and_no_means_no(node: Node, words: tuple[str, ..
     assert not node.written.exists()
 
 
-def test_terminal_that_agrees_gets_what_it_was_shown(node: Node):
+def test_terminal_that_agrees_gets_what_it_was_shown(tmp_path: Path):
+    node = Node(tmp_path)
     run = asked(node)
     run.expect("Apply these changes")
     run.sendline("y")
@@ -175,9 +192,8 @@ def test_node_that_changes_during_the_question_is_left_alone(node: Node):
     assert not node.written.exists()
 
 
-@pytest.mark.parametrize("words", [("--yes",), ()])
-def test_nobody_is_asked_who_said_yes_or_has_no_terminal(node: Node, words: tuple[str, ...]):
-    code, said = finish(asked(node, *words)) if words else node.rdmaprov("apply")
+def test_nobody_is_asked_who_said_yes(node: Node):
+    code, said = finish(asked(node, "--yes"))
     assert code == ExitCode.PENDING, said
     assert "Apply these changes" not in said
     assert node.written.exists()

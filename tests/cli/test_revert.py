@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cli import test_busy
-from tests.cli.namespaced import needs_namespace, rdmaprov
+from tests.cli.namespaced import needs_namespace, rdmaprov, save
 from tests.cli.test_busy import VARIABLES
 from tests.program import finish, spawn
 from tests.unit.helpers.sites import write
@@ -26,14 +26,19 @@ LIMITS = "security/limits.d/99-rdmaprov-memlock.conf"
 
 
 class Node(test_busy.Node):
+    """A node after a run of apply, and how it was before."""
+
     def __init__(self, directory: Path) -> None:
-        super().__init__(directory, "{n1: {unit: 1}}")
+        super().__init__(directory, test_busy.ONE)
         self.has("1")
         self.program("systemctl", SYSTEMCTL)
         self.etc = directory / "node/etc"
         (self.etc / FILE).write_bytes(ADMINS)
         (self.etc / FILE).chmod(0o640)
         os.chown(self.etc / FILE, 7, 8)
+        self.before = self.tree()
+        self.run = self.apply()
+        self.restore = save(directory)
 
     def apply(self) -> str:
         code, said = rdmaprov(self.directory, "apply", "site", "--roles", ROLES)
@@ -59,15 +64,19 @@ class Node(test_busy.Node):
         return json.loads(path.read_text())["nodes"]["n1"]
 
 
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    return Node(tmp_path_factory.mktemp("applied"))
+
+
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(applied: Node) -> Node:
+    applied.restore()
+    return applied
 
 
 def test_tree_is_as_before_and_again_and_forward(node: Node):
-    before = node.tree()
-    run = node.apply()
-    applied = node.tree()
+    before, run, applied = node.before, node.run, node.tree()
     assert applied != before
     code, said = node.revert(run, "--plan")
     assert code == ExitCode.PENDING, said
@@ -88,7 +97,6 @@ def test_tree_is_as_before_and_again_and_forward(node: Node):
 
 
 def test_results_have_paths_and_digests_and_no_content(node: Node):
-    node.apply()
     files = node.results("apply")["files"]
     assert [each["path"] for each in files["mlx5"]] == ["/etc/modprobe.d/rdmaprov.conf"]
     assert all(each["after"] != each["before"] for own in files.values() for each in own)
@@ -96,7 +104,7 @@ def test_results_have_paths_and_digests_and_no_content(node: Node):
 
 
 def test_file_that_was_changed_since_is_named_and_nothing_is_touched(node: Node):
-    run = node.apply()
+    run = node.run
     with (node.etc / FILE).open("a") as file:
         file.write("# mine\n")
     changed = node.tree()
@@ -111,8 +119,7 @@ def test_file_that_was_changed_since_is_named_and_nothing_is_touched(node: Node)
 
 
 def test_what_was_cut_is_continued(node: Node):
-    before = node.tree()
-    run = node.apply()
+    before, run = node.before, node.run
     (index,) = node.directory.glob("node/state/replaced/*/index.json")
     kept = json.loads(index.read_text())["files"]
     back = next(each for each in kept if each["path"] == f"/etc/{FILE}")
@@ -127,7 +134,7 @@ def test_what_was_cut_is_continued(node: Node):
 
 
 def test_terminal_is_asked_once_and_no_means_no(node: Node):
-    run = node.apply()
+    run = node.run
     applied = node.tree()
     asked = spawn("revert", "site", run, cwd=node.directory)
     asked.expect(rf"Take back {run} on 1 node\? \[y/N\]: ")
@@ -138,7 +145,7 @@ def test_terminal_is_asked_once_and_no_means_no(node: Node):
 
 
 def test_other_run_that_changed_a_file_is_named(node: Node):
-    run = node.apply()
+    run = node.run
     variables = VARIABLES.replace("prof_sel: 1", "prof_sel: 0")
     write(node.directory / "site", {"group_vars/nodes.yml": variables})
     later = node.apply()
@@ -148,7 +155,7 @@ def test_other_run_that_changed_a_file_is_named(node: Node):
 
 
 def test_what_is_gone_or_unknown_is_never_green(node: Node):
-    run = node.apply()
+    run = node.run
     shutil.rmtree(node.directory / "node/state/replaced")
     code, said = node.revert(run)
     assert (code, f"{run} is gone" in said) == (ExitCode.FAILED, True), said

@@ -1,6 +1,7 @@
 """Roles in a play: fabric runs once for each node, each task fits its module, reboot waits."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 pytestmark = pytest.mark.program
 
 NODES = ("one", "two")
+KEPT = ("PYTHONPATH", "RDMAPROV_TESTS_KEPT")  # of conftest.py
 SITE = {
     "all": {
         "hosts": {
@@ -43,6 +45,7 @@ def _played(directory: Path, *words: str) -> str:
             "ANSIBLE_HOME": str(directory),
             "ANSIBLE_STDOUT_CALLBACK": "minimal",
             "HOME": str(directory),
+            **{name: os.environ[name] for name in KEPT if name in os.environ},
         },
         capture_output=True,
         text=True,

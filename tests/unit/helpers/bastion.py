@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.helpers.ssh_node import SSHD, Sshd
+from tests.unit.helpers.ssh_node import SSHD, Sshd, passed_on
 from tests.unit.helpers.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -111,7 +111,7 @@ class Bastion(contextlib.ExitStack):
             one.bind(("127.0.0.1", 0))
             port: int = one.getsockname()[1]
         config = self.at / f"{name}.conf"
-        config.write_text(SETTINGS.format(port=port, at=keys, more=more))
+        config.write_text(SETTINGS.format(port=port, at=keys, more="\n".join([more, *passed_on()])))
         self._start([SSHD or "sshd", "-D", "-e", "-f", str(config)], name)
         assert until(lambda: "Server listening" in (self.at / f"{name}.log").read_text())
         return port

@@ -35,7 +35,8 @@ class Sshd:
                     f"AuthorizedKeysFile {self.directory}/authorized_keys",
                     "StrictModes no",
                     "UsePAM no",
-                    *settings,
+                    *settings,  # with a SetEnv of their own, that counts
+                    *passed_on(),
                 ]
             )
             + "\n"
@@ -50,6 +51,12 @@ class Sshd:
             "ansible_ssh_private_key_file": str(self.directory / "key"),
             "ansible_ssh_common_args": f"-F none -oUserKnownHostsFile={hosts} {proxy}",
         }
+
+
+def passed_on() -> list[str]:
+    """Return the line of sshd's configuration that has nodes share work of tests: conftest.py."""
+    names = [name for name in ("PYTHONPATH", "RDMAPROV_TESTS_KEPT") if name in os.environ]
+    return ["SetEnv " + " ".join(f"{name}={os.environ[name]}" for name in names)] if names else []
 
 
 def _has_privsep_directory() -> bool:
