@@ -87,11 +87,13 @@ unit: venv
 	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -q $(UNIT) > /dev/null || true
 	PYTEST_DEBUG_TEMPROOT=$(MEMORY) $(BIN)/pytest $(BESIDE) --hypothesis-profile $(PROFILE) -m "not ($(WITHOUT_LABS) or program)" $(UNIT)
 
-# The unit tests that `unit` leaves out; then the program as its users run it, and the acceptance on
-# nodes of this machine's kernel. The pass, beside which it runs, mostly waits for one node: it comes first.
+# The unit tests that `unit` leaves out, the program as its users run it, and the acceptance on nodes
+# of this machine's kernel. The pass, beside which it runs, mostly waits for one node: it comes first.
+# Files without such tests are not collected: each worker would do so.
+PROGRAM = $(shell grep -rl --include 'test_*.py' mark.program $(UNIT)) tests/cli tests/namespaces
+
 program: test-tools
-	$(BEHIND) $(BIN)/pytest $(BESIDE) -m "program and not ($(WITHOUT_LABS))" $(UNIT)
-	$(BEHIND) $(BIN)/pytest $(BESIDE) --durations=20 -m "not (long or hours)" tests/cli tests/namespaces
+	$(BEHIND) $(BIN)/pytest $(BESIDE) --durations=20 -m "program and not ($(WITHOUT_LABS))" $(PROGRAM)
 
 # Side by side; what each says is printed when it ends, and a failure of either is one of both.
 check: venv
