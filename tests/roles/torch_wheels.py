@@ -1,10 +1,15 @@
 """The machine itself with made-up wheels of torch, for the role torch_runtime."""
 
+import shutil
 import sysconfig
+import tempfile
 import zipfile
 from pathlib import Path
 
 from plugins.module_utils.machine import Machine
+
+# Environments without wheels, by what follows `python -m`: pip alone takes seconds.
+MADE: dict[tuple[str, ...], tempfile.TemporaryDirectory[str]] = {}
 
 
 class Real(Machine):
@@ -14,7 +19,15 @@ class Real(Machine):
 
     def run(self, argv: list[str], stdin: str = "", timeout_s: int = 600) -> str:
         self.ran.append(argv)
-        return super().run(argv, stdin, timeout_s)
+        made = tuple(argv[argv.index("venv") : -1]) if "venv" in argv else ()
+        if made in MADE:
+            shutil.copytree(MADE[made].name, argv[-1], symlinks=True)
+            return ""
+        said = super().run(argv, stdin, timeout_s)
+        if made:
+            MADE[made] = tempfile.TemporaryDirectory()
+            shutil.copytree(argv[-1], MADE[made].name, symlinks=True, dirs_exist_ok=True)
+        return said
 
     @property
     def imports(self) -> int:
