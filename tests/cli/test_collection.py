@@ -82,6 +82,7 @@ def test_every_variable_of_a_role_is_documented(installed):
     assert set(role["entry_points"]["main"]["options"]) == set(SCHEMA.roles["nccl"].variables)
 
 
+@pytest.mark.long
 def test_antsibull_finds_nothing_to_say_about_the_documentation(installed):
     collection = installed / "collections" / "ansible_collections" / "rdmaprov" / "node"
     words = ["lint-collection-docs", "--plugin-docs", str(collection)]
