@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from multiprocessing.context import ForkProcess
@@ -60,13 +60,20 @@ def spawn(*words: object, cwd: Path, **environment: str) -> pexpect.spawn:
     )
 
 
-def call(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ended:
+def call(
+    *words: object,
+    cwd: Path,
+    stdin: str = "",
+    main: Callable[[], object] = cli.main,
+    **environment: str,
+) -> Ended:
     """Return how the program's function ends, as `start` does; Ansible can get no settings here."""
     with ExitStack() as opened:
         given, out, error = (opened.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3))
         given.write(stdin)
         given.seek(0)
-        code = ended(fork(words, cwd, (given.fileno(), out.fileno(), error.fileno()), environment))
+        streams = (given.fileno(), out.fileno(), error.fileno())
+        code = ended(fork(words, cwd, streams, environment, main))
         for stream in (out, error):
             stream.seek(0)
         return Ended([*map(str, words)], code, out.read(), error.read())
@@ -91,13 +98,17 @@ def finish(run: pexpect.spawn) -> tuple[int, str]:
 
 
 def fork(
-    words: Sequence[object], cwd: Path, streams: Sequence[int], environment: Mapping[str, str]
+    words: Sequence[object],
+    cwd: Path,
+    streams: Sequence[int],
+    environment: Mapping[str, str],
+    main: Callable[[], object] = cli.main,
 ) -> ForkProcess:
     """Return a fork that runs the program's function on descriptors of its three streams."""
     _refuse_settings(cwd, {**os.environ, **environment})
     _import_everything()
     argv = [cli.PROGRAM, *map(str, words)]
-    process = _FORK.Process(target=_be_program, args=(argv, cwd, streams, environment))
+    process = _FORK.Process(target=_be_program, args=(argv, cwd, streams, environment, main))
     with warnings.catch_warnings():
         # Of Python 3.12: a fork lacks other threads. None holds what the program needs.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -135,7 +146,11 @@ def _import_everything() -> None:
 
 
 def _be_program(
-    argv: list[str], cwd: Path, streams: Sequence[int], environment: Mapping[str, str]
+    argv: list[str],
+    cwd: Path,
+    streams: Sequence[int],
+    environment: Mapping[str, str],
+    main: Callable[[], object],
 ) -> None:
     """Run the program on new streams, which have the encodings that Python would give them."""
     for number, stream in enumerate(streams):
@@ -149,4 +164,4 @@ def _be_program(
     os.chdir(cwd)
     tempfile.tempdir = None  # TMPDIR may be another one
     sys.argv = argv
-    cli.main()
+    main()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from tests.program import Ended, call
 from tests.unit.helpers import sites
 
 
@@ -17,9 +19,16 @@ def write_suite(directory: Path, text: str) -> Path:
     return sites.write(directory / "suite", files)
 
 
-def run(
-    suite: Path, site: Path | None, *options: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def call_pytest(suite: Path, site: Path | None, *options: str, **environment: str) -> Ended:
+    """Return how pytest ends in a fork of this process, which has imported all that it needs."""
+    named = [] if site is None else [f"--inventory={site}"]
+    words = (suite, "-p", "no:hypothesispytest", *options, *named)
+    return call(
+        *words, cwd=suite.parent, main=lambda: sys.exit(pytest.main()), COLUMNS="400", **environment
+    )
+
+
+def run(suite: Path, site: Path | None, *options: str, **environment: str) -> Ended:
     words = [sys.executable, "-m", "pytest", str(suite), "-p", "no:hypothesispytest", *options]
     if site is not None:
         words.append(f"--inventory={site}")

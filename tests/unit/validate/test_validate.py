@@ -9,7 +9,8 @@ import pytest
 from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.ssh_node import Sshd
-from tests.unit.helpers.validate_suite import run, write_suite
+from tests.unit.helpers.validate_suite import call_pytest as run
+from tests.unit.helpers.validate_suite import write_suite
 
 pytestmark = pytest.mark.program
 LOCAL = (
