@@ -158,16 +158,12 @@ def _events() -> Iterator[Lie]:
         yield Lie(lie.kind, lie.name, "events", kind, EVENTS[kind])
 
 
-def of_validate() -> list[Lie]:
-    return [*of_frames(after=2), *_lies("output", framing.OUTPUTS)]
-
-
 def runs_of(verb: str) -> list[tuple[str, list[Lie]]]:
     """Return the runs that a verb's wrong answers take, each with its name."""
     if verb == "accept":
         return _of_accept()
     if verb == "validate":
-        return [("all", of_validate())]
+        return [("frames", of_frames(after=2)), ("outputs", list(_lies("output", framing.OUTPUTS)))]
     if verb == "plan":
         return [("all", of_ansible(STRICT_SURVEY, SURVEY_SAYS))]
     places, says = (FACTS, ()) if verb == "discover" else (STRICT_SURVEY, SURVEY_SAYS)
