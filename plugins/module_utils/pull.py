@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import secrets
+import signal
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ _CONFIRMATIONS = 3  # as the action plugin of the roles has it
 _LOOKS, _PAUSE_S = 10, 0.5  # for a gateway: a link that was changed may come up for seconds
 # Drivers take minutes for a card's firmware; the units of a boot wait as long for its devices.
 _BOOT_S, _LATE_PAUSE_S = 300, 5
+_UNITS, _OWN_UNIT = "rdmaprov-", "rdmaprov-node.service"  # docs/pull.md has the latter
 _MOST_REBOOTS = 3  # for one bundle, each for other causes; our choice
 _KINDS = {Busy: "busy", Unsupported: "unsupported", Refused: "refused", NotYet: "waits"}
 
@@ -97,6 +99,7 @@ class Pull:
             self.state.update(ended=time.time(), uptime_s=uptime_s)
             self._save(self.state)
             if self._is_due:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that why is said, to the end
                 self._machine.run(["systemctl", "reboot"])
         return self.state
 
@@ -155,7 +158,7 @@ class Pull:
             self._is_due = True
 
     def _survey(self) -> dict[str, Any]:
-        """Return what differs; while the node boots, what is missing may still come."""
+        """Return what differs; while the node boots, what is missing or not set may still come."""
         late: list[str] = []
 
         def plan(name: str, machine: Machine, arguments: dict[str, Any]) -> Plan:
@@ -166,12 +169,21 @@ class Pull:
                 raise
 
         while True:
+            busy = self._is_being_set()
             found = survey(self._machine, self._arguments, plan, reboots=self._reboots)
             since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
-            if not (late and found["problems"]) or since_boot > _BOOT_S:
+            is_set_late = found["pending"] and (busy or self._is_being_set())
+            is_early = is_set_late or (late and found["problems"])
+            if not is_early or since_boot > _BOOT_S:
                 return found
             late.clear()
             time.sleep(_LATE_PAUSE_S)
+
+    def _is_being_set(self) -> bool:
+        """Return whether units that roles left for a boot are at work, or about to be."""
+        jobs = self._machine.run(["systemctl", "--no-legend", "list-jobs"]).splitlines()
+        names = [job.split()[1] for job in jobs if len(job.split()) > 2]
+        return any(each.startswith(_UNITS) and each != _OWN_UNIT for each in names)
 
     def _survey_after_boot(self) -> dict[str, Any]:
         """Return the first survey; a cause that a reboot was for, and is still there, is kept."""

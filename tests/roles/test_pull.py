@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from plugins.module_utils import pull
 from plugins.module_utils.machine import Machine, NodeError
+from plugins.module_utils.plan import Change as Wanted
 from plugins.module_utils.plan import NotYet, Plan, Refused
 from tests.cli.namespaced import needs_namespace
 from tests.roles.fake import FakeMachine
@@ -80,6 +81,7 @@ def test_device_that_comes_late_is_waited_for_while_the_node_boots(
 ):
     """The third look finds it; each takes 20 s."""
     clock, seen = [since_boot], list[int]()
+    machine.programs["systemctl --no-legend list-jobs"] = ""
 
     def plan(_role: str, node: Machine, _arguments: object) -> Plan:
         seen.append(clock[0])
@@ -95,6 +97,41 @@ def test_device_that_comes_late_is_waited_for_while_the_node_boots(
     made = pull.Pull(bundle, {}, reboots=False, force=False, save=lambda _state: None)
     made._converge()
     assert (len(seen), made.state["verdict"]) == (looks, verdict), made.state
+
+
+@pytest.mark.parametrize(
+    ("jobs", "looks"),
+    [
+        (" 9 rdmaprov-roce-qos@ens1.service start running\n", 2),
+        (" 9 rdmaprov-pcie.service start waiting\n", 2),
+        (" 7 rdmaprov-node.service start running\n 8 slurmd.service start waiting\n", 1),
+        ("No jobs running.\n", 1),
+    ],
+)
+def test_what_a_unit_of_the_boot_still_sets_is_not_set_twice(machine, monkeypatch, jobs, looks):
+    """At the second look it is set; until then, the role would change a link."""
+    seen, made = list[int](), list[str]()
+
+    def plan(_role: str, node: Machine, _arguments: object) -> Plan:
+        seen.append(1)
+        own = Plan(node)
+        if len(seen) == 1:
+            own.add(Wanted(**CHANGE), lambda: None)
+        return own
+
+    def carry_out(_self: object, role: str) -> list[str]:
+        made.append(role)
+        return []
+
+    machine.programs["systemctl --no-legend list-jobs"] = jobs
+    monkeypatch.setattr(pull, "_plan", plan)
+    monkeypatch.setattr(pull.Pull, "_carry_out", carry_out)
+    monkeypatch.setattr(time, "clock_gettime", lambda _clock: 60)
+    monkeypatch.setattr(time, "sleep", lambda _s: None)
+    monkeypatch.setattr(pull.Pull, "_new_machine", lambda _self: machine)
+    bundle = {**BUNDLE, "arguments": {"roce_qos": {}}}
+    pull.Pull(bundle, {}, reboots=False, force=False, save=lambda _state: None)._converge()
+    assert (len(seen) - len(made), made) == (looks, [] if looks == 2 else ["roce_qos"])
 
 
 ROUTE = {"dst": "default", "gateway": GATEWAY, "dev": "ens1"}
