@@ -52,10 +52,11 @@ MOUNTS = {
     "boot_id": "/proc/sys/kernel/random/boot_id",
 }
 BOOTS = [f"{number}7b5c1f0-0000-4000-8000-000000000000" for number in range(1, 6)]
-# Where the node is to hang, it does so once the role has written its file.
+# Where the node is to hang, it does so once the role has written its file. A reboot ends what runs.
 PROGRAMS = {
     "modinfo": f"[ -e /run/hang ] && [ -e /{WRITTEN} ] && exec sleep 300\ncat {MODINFO}\n",
-    "systemctl": 'echo "$*" >>/run/asked\n',
+    "systemctl": 'case $* in *list-jobs) ;; *) echo "$*" >>/run/asked ;; esac\n'
+    '[ "$*" != reboot ] || kill $PPID\n',
 }
 
 
@@ -146,7 +147,8 @@ class Node:
         return process.returncode, said
 
     def __call__(self, *words: str) -> tuple[int, str]:
-        return self.shell(*PROGRAM, *words)
+        # Not the first process, which no signal of another one ends.
+        return self.shell("sh", "-c", f"{shlex.join([*PROGRAM, *words])}; exit $?")
 
     @property
     def state(self) -> dict[str, Any]:
@@ -211,6 +213,56 @@ def test_node_applies_reboots_once_and_is_proven_for_one_boot(node: Node):
     assert node.signed_state() == ("n1", "proven", BOOTS[1], {"mlx5", "limits"})
     node.boot(2, "1")
     assert node("check")[0] == 1
+
+
+# Where the certificate is valid.
+HEALTH = """\
+from rdmaprov.certificate.node import health
+health.check_node = lambda root: (0, "valid")
+raise SystemExit(health.main())
+"""
+
+
+@needs_namespace
+def test_health_check_says_what_was_proven_and_unknown_is_not(node: Node):
+    def health() -> tuple[int, str, set[str]]:
+        code, said = node.shell(sys.executable, "-c", HEALTH)
+        lines = (node.place / "lib/rdmaprov/health.prom").read_text().splitlines()
+        own = [each for each in lines if each.startswith("rdmaprov_pull_")]
+        assert len({each.split()[0] for each in own}) == len(own)
+        at = [each.split()[1] for each in own if "_timestamp_seconds " in each]
+        assert all(abs(float(each) - time.time()) < 600 for each in at)
+        return code, said, {each.split("_", 2)[2] for each in own if each.endswith(" 1")}
+
+    def expect(code: int, state: str, kind: str, text: str) -> None:
+        found = health()
+        reason = {f'reason{{kind="{kind}"}} 1'} if kind else set()
+        assert (found[0], found[2]) == (code, {f'state{{state="{state}"}} 1'} | reason), found
+        assert f"valid\npull: {text}" in found[1]
+
+    (node.place / "lib/rdmaprov").mkdir()  # an acceptance makes it, and leaves the check
+    expect(1, "unknown", "not_applied", "no proof: /etc/rdmaprov/bundle: it was not applied\n")
+    node("apply")
+    expect(1, "pending", "reboot", "pending: reboot required: mlx5: ")
+    node.boot(1, "1")
+    expect(1, "unknown", "boot", "no proof: ")
+    node("apply")
+    expect(0, "proven", "", "proven: bundle ")
+    assert "; 0.0 h old\n" in health()[1]
+    good = node.bundle.read_text()
+    node.bundle.write_text(good.replace("rdmaprov_bundle", "rdmaprov_bundlE"))
+    node("apply")
+    expect(1, "unknown", "refused", "no proof: /etc/rdmaprov/bundle: its signature ")
+    node.bundle.unlink()
+    expect(4, "unknown", "unreadable", "unknown: /etc/rdmaprov/bundle: No such file")
+    node.bundle.write_text(good)
+    (node.place / "lib/rdmaprov/state.json").write_text('{"bundle": ')
+    expect(4, "unknown", "unreadable", "unknown: /var/lib/rdmaprov/state.json: it is damaged")
+    shutil.rmtree(node.place / "lib/rdmaprov")
+    (node.place / "lib/rdmaprov").mkdir()
+    node.bundle.unlink()
+    code, said, own = health()
+    assert (code, said, own) == (0, "valid\n", set()), "it is no node that applies by itself"
 
 
 @needs_namespace

@@ -131,12 +131,12 @@ def require_new(path, bundle, before):
         raise NotTaken("{}: another bundle with its number {} was applied".format(path, number))
 
 
-def read_state():
+def read_state(root=""):
     """Return what the last run left; nothing if there was none."""
-    if not os.path.lexists(STATE):
+    if not os.path.lexists(root + STATE):
         return {}
     try:
-        return dict(json.loads(read(STATE).decode()))
+        return dict(json.loads(read(root + STATE).decode()))
     except (ValueError, TypeError, RecursionError):
         raise NotTaken("{}: it is damaged; remove it to begin anew".format(STATE), UNKNOWN)
 
@@ -247,16 +247,22 @@ def describe(state):
 
 def check(given):
     """Return the exit code and a line: whether this boot was proven for the bundle that is here."""
-    state = read_state()
-    text, _ = read_envelope(given.bundle)
-    with open(BOOT_ID) as file:
+    return judge(read_state(), given.bundle)[::2]
+
+
+def judge(state, bundle, root=""):
+    """Return the exit code, the kind of reason and a line: what a state proves of this boot."""
+    text, _ = read_envelope(root + bundle)
+    with open(root + BOOT_ID) as file:
         boot = file.read().strip()
     if state.get("bundle") != hashlib.sha256(text).hexdigest():
-        why, its = state.get("refused", {}).get("why", ""), given.bundle + ": "
-        return FAILED, "no proof: " + (why if why.startswith(its) else its + "it was not applied")
+        why, its = state.get("refused", {}).get("why", ""), bundle + ": "
+        if why.startswith(its):
+            return FAILED, "refused", "no proof: " + why
+        return FAILED, "not_applied", "no proof: " + its + "it was not applied"
     if state["boot_id"] != boot:
-        return FAILED, "no proof: {}: it was not applied in this boot".format(given.bundle)
-    return OK if state["verdict"] == "proven" else FAILED, describe(state)
+        return FAILED, "boot", "no proof: {}: it was not applied in this boot".format(bundle)
+    return OK if state["verdict"] == PROVEN else FAILED, state["kind"], describe(state)
 
 
 def parse(words):

@@ -7,6 +7,8 @@ An acceptance left this program. Needs Python 3.6 and root. The exit codes are t
 - it waits 0 to 30 s, by the node's name, so that nodes of a fleet do not act at once;
 - where as many nodes as `drains` in certificate.json carry its reason already, it only reports.
 
+On a node that applies bundles by itself it says what that proved, too, which drains nothing.
+
 It writes /var/lib/rdmaprov/health.prom for node_exporter's textfile collector. Tests pass the
 directory in which they have /sys, /proc and the files.
 """
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import time
 
+from rdmaprov.node import bundle
 from rdmaprov.node.standing import (
     DUE,
     FILE,
@@ -41,6 +44,7 @@ WAIT_S = 30
 # Slurm ends a HealthCheckProgram after 60 s [slurm.conf(5)]: the wait and three questions fit.
 LIMIT_S = 8
 DRAINS = 2
+NOT_OF_BUNDLE = ("refused", "not_applied", "boot")  # a state that says nothing of it, or of now
 PATHS = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:/opt/slurm/bin"
 
 
@@ -125,6 +129,42 @@ def act(node, line, most):
     return "drained"
 
 
+def pulled(root):
+    """Return the exit code, a line and metrics of a node that applies bundles by itself.
+
+    What no run proved of this boot and the bundle that is there is never `proven`.
+    """
+    root = root.rstrip("/")
+    if not any(os.path.lexists(root + each) for each in (bundle.STATE, bundle.BUNDLE)):
+        return VALID, "", ""
+    state, verdict = {}, "unknown"
+    try:
+        state = bundle.read_state(root)
+        code, kind, line = bundle.judge(state, bundle.BUNDLE, root)
+        if kind not in NOT_OF_BUNDLE:
+            verdict = state["verdict"]
+    except Exception as error:
+        code, kind, line = UNKNOWN, "unreadable", "unknown: {}".format(error)
+    states = ["proven", "failed", "pending", "unknown"]
+    rows = [("state", '{{state="{}"}}'.format(each), int(each == verdict)) for each in states]
+    rows += [("reason", '{{kind="{}"}}'.format(re.sub("[^a-z_]", "?", str(kind))), 1)] * bool(kind)
+    ended = state.get("ended", state.get("began"))
+    if isinstance(ended, (int, float)):
+        rows.append(("timestamp_seconds", "", ended))
+        line += "; {:.1f} h old".format((time.time() - ended) / 3600)
+    return code, "pull: " + line, gauges([("pull_" + name, *more) for name, *more in rows])
+
+
+def gauges(rows):
+    """Return metrics as text: a name, its labels and a value each; those of a name are together."""
+    lines = []
+    for name, labels, value in rows:
+        kind = "# TYPE rdmaprov_{} gauge\n".format(name)
+        lines += [kind] * (kind not in lines)
+        lines.append("rdmaprov_{}{} {}\n".format(name, labels, value))
+    return "".join(lines)
+
+
 def metrics(code, root):
     """Return the text for node_exporter."""
     signed = read_left(root)[0] or {}
@@ -134,10 +174,7 @@ def metrics(code, root):
         numbers["certificate_due"] = int(share_of_time(signed, time.time()) >= DUE)
     except (KeyError, TypeError, ValueError):
         pass  # a node without a certificate has no date
-    lines = [
-        "# TYPE rdmaprov_{0} gauge\nrdmaprov_{0} {1}\n".format(*each) for each in numbers.items()
-    ]
-    return "".join(lines)
+    return gauges([(name, "", value) for name, value in numbers.items()])
 
 
 def write_metrics(text, root):
@@ -156,8 +193,11 @@ def main(root="/"):
     """Check, report, and drain the node if it must be."""
     code, line = check_node(root)
     print(line)
+    pull_code, pull_line, pull_metrics = pulled(root)
+    if pull_line:
+        print(clean_line(pull_line))
     try:
-        write_metrics(metrics(code, root), root)
+        write_metrics(metrics(code, root) + pull_metrics, root)
     except OSError as error:
         print(clean_line("no metrics: {}".format(error)))
     if code == INVALID:
@@ -166,7 +206,7 @@ def main(root="/"):
             print(clean_line(act(node, line, most_drained(root))))
         except NoSlurm as error:
             print(clean_line("not drained: {}".format(error)))
-    return code
+    return code or pull_code
 
 
 if __name__ == "__main__":
