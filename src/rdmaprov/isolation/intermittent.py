@@ -81,10 +81,11 @@ class IntermittentSearch:
 
     def _has_few_causes(self) -> bool:
         """Return whether a node or two explain all slow tests: else flows or paths do."""
-        left = {pair_key(one, other) for one, others in self._slow.items() for other in others}
+        ends = (pair_key(one, other) for one, others in self._slow.items() for other in others)
+        left = list(dict.fromkeys(ends))
         for _ in range(_MOST_AT_ONCE):
             count = Counter(node for pair in left for node in pair)
-            left = {pair for pair in left if count and count.most_common(1)[0][0] not in pair}
+            left = [pair for pair in left if count and count.most_common(1)[0][0] not in pair]
         return not left
 
     def _open(self, found: Sequence[Intermittent]) -> list[str]:

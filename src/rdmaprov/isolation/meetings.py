@@ -28,7 +28,8 @@ class Meetings:
 
     share: float = BAD_SHARE
     _samples: dict[Pair, list[float]] = field(default_factory=lambda: defaultdict(list))
-    _partners: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    # in the order of their tests: a set's would differ from run to run
+    _partners: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _least: float | None = None
     _verdicts: dict[Pair, bool] = field(default_factory=dict)
 
@@ -36,8 +37,7 @@ class Meetings:
         """Take what tests reached, in GB/s; 0 for one that hung or crashed."""
         for (one, other), rate in rates.items():
             self._samples[pair_key(one, other)].append(rate)
-            self._partners[one].add(other)
-            self._partners[other].add(one)
+            self._partners[one][other] = self._partners[other][one] = None
         self._least = None
         self._verdicts.clear()
 

@@ -8,7 +8,7 @@ from tests.madeup.isolation import World, leaves, names, solve, subject
 
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.isolation.locate import FleetSearch, locate
-from rdmaprov.isolation.meetings import pair_key, round_robin
+from rdmaprov.isolation.meetings import Meetings, pair_key, round_robin
 from rdmaprov.isolation.placement import misplaced, placement_rounds
 
 
@@ -25,6 +25,13 @@ def test_a_round_is_compared_with_itself():
     assert least_good([]) == 0
     # Most of a round may be bad.
     assert reference([400, 400, *[200] * 8]) == 400
+
+
+def test_partners_stand_in_the_order_of_their_tests():
+    # Words and choices follow from it, and a set's order is another one in each run.
+    met, (first, *others) = Meetings(), names(32)
+    met.add({(first, other): 400.0 for other in reversed(others)})
+    assert met.partners(first, bad=False) == others[::-1]
 
 
 @pytest.mark.parametrize("sigma", [0.03, 0.05])
