@@ -1,7 +1,7 @@
 """What the ports of a made-up fleet count while it works, as mlx5's counters have it."""
 
 import numpy as np
-from tests.madeup.condition import Condition, Floats
+from tests.madeup.condition import Condition, Floats, Ints
 from tests.madeup.network import Flows
 from tests.madeup.shape import PACKET_BYTES
 
@@ -28,19 +28,23 @@ class Counters:
             return
         moved = flows.share * message_bytes
         gone = moved / PACKET_BYTES * lost
-        outs, intos = (flows.source, flows.out), (flows.target, flows.into)
-        np.add.at(self._sums["sent"], outs, moved + gone * PACKET_BYTES)
-        np.add.at(self._sums["received"], intos, moved)
+        rails = self._condition.shape.rails
+        outs, intos = flows.source * rails + flows.out, flows.target * rails + flows.into
+        self._add("sent", outs, moved + gone * PACKET_BYTES)
+        self._add("received", intos, moved)
         seen = self._chance.poisson(np.minimum(gone, 1e12)).astype(float)
-        np.add.at(self._sums["packets_lost"], intos, seen)
-        np.add.at(self._sums["retransmitted"], outs, seen)
-        np.add.at(self._sums["timeouts"], outs, np.round(seen * _TIMEOUT_SHARE))
-        self._count_bits(flows, moved)
+        self._add("packets_lost", intos, seen)
+        self._add("retransmitted", outs, seen)
+        self._add("timeouts", outs, np.round(seen * _TIMEOUT_SHARE))
+        self._count_bits(intos, moved)
 
-    def _count_bits(self, flows: Flows, moved: Floats) -> None:
+    def _add(self, name: str, ports: Ints, values: Floats) -> None:
+        np.add.at(self._sums[name].reshape(-1), ports, values)
+
+    def _count_bits(self, intos: Ints, moved: Floats) -> None:
         """Count what a port sees of wrong bits: of what it receives, as its link has them."""
         bits = np.zeros_like(self._sums["received"])
-        np.add.at(bits, (flows.target, flows.into), 8 * moved)
+        np.add.at(bits.reshape(-1), intos, 8 * moved)
         rate = self._condition.bit_errors
         wrong = self._chance.poisson(np.minimum(bits * rate, 1e15)).astype(float)
         self._sums["wrong_bits"] += wrong

@@ -46,6 +46,7 @@ class MadeUpFleet:
         self._stage_at = 0.0
         self.tasks = 0
         self.boots: Counter[int] = Counter()
+        self._hcas = [f"mlx5_{rail}" for rail in range(shape.rails)]
         self.number_of = {name: number for number, name in enumerate(shape.names)}
 
     def pass_time(self, cost: float | Cost) -> None:
@@ -92,9 +93,8 @@ class MadeUpFleet:
 
     def rails(self, job: GateJob, node: int, gpus: tuple[int, ...]) -> tuple[int, ...]:
         """Return the rails that NCCL uses for some GPUs of a node: of those with a link, theirs."""
-        there = [rail for rail in range(self.shape.rails) if self.condition.link_up[node, rail]]
-        names = [f"mlx5_{rail}" for rail in range(self.shape.rails)]
-        found = environment_rails(there, names, self.environment(job, node))
+        there = [rail for rail, up in enumerate(self.condition.link_up[node].tolist()) if up]
+        found = environment_rails(there, self._hcas, self.environment(job, node))
         near = {self.shape.rail_of(gpu) for gpu in gpus}
         return tuple(rail for rail in found if rail in near) or found[:1]
 

@@ -56,6 +56,7 @@ class JobLogs:
     _seen: set[tuple[tuple[int, ...], str]] = field(default_factory=set)
     _made: int = 0
     _devices: dict[tuple[int, int], str] = field(default_factory=dict)
+    _heads: dict[int, str] = field(default_factory=dict)
 
     def add_task(self, task: Task, done: WorkDone) -> None:
         """Write what ranks say of a task: new communicators, and the algorithm of each size."""
@@ -81,8 +82,10 @@ class JobLogs:
             self._open(ranks, connects)
 
     def _write(self, rank: int, text: str) -> None:
-        node, gpu = self.job.node_of(rank), rank % self.job.per_node
-        self.lines[rank].append(f"{node}:{4000 + gpu}:{4100 + gpu} [{gpu}] NCCL INFO {text}")
+        if (head := self._heads.get(rank)) is None:
+            node, gpu = self.job.node_of(rank), rank % self.job.per_node
+            head = self._heads[rank] = f"{node}:{4000 + gpu}:{4100 + gpu} [{gpu}] NCCL INFO "
+        self.lines[rank].append(head + text)
 
     def open_process(self, rank: int) -> None:
         fleet, node = self.fleet, self.fleet.number_of[self.job.node_of(rank)]
@@ -203,10 +206,10 @@ class JobLogs:
 
     def _near(self, own: Sequence[tuple[int, int]], rail: int) -> tuple[int, int]:
         """Return the rank of a node whose GPU is next to a rail, with its place in the group."""
-        near = (
-            each for each in own if self.fleet.shape.rail_of(each[1] % self.job.per_node) == rail
-        )
-        return next(near, own[0])
+        for each in own:
+            if self.fleet.shape.rail_of(each[1] % self.job.per_node) == rail:
+                return each
+        return own[0]
 
     def _list_tuning(self, task: Task, done: WorkDone) -> None:
         names = {

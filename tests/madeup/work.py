@@ -110,8 +110,7 @@ class _Work:
         return self._known[id(state)]
 
     def _say(self, event: str, rank: int, group: int, **more: Any) -> None:
-        task = self.task
-        of = {"plane": task.plane, "task": task.number, "group": group}
+        of = {"plane": self.task.plane, "task": self.task.number, "group": group}
         self.done.events.append({"event": event, "rank": rank, **of, **more})
 
     def _say_all(self, event: str, of_task: bool = True, **more: Any) -> None:
@@ -167,17 +166,20 @@ class _Work:
         own = 1 + _RANK_NOISE * chance.standard_normal(len(ranks))
         late = abs(chance.standard_normal()) * 3 * self.fleet.noise
         early = abs(chance.standard_normal()) * self.fleet.noise
-        row = {"dtype": self.task.dtypes[0], "bytes": size, "in_place": in_place, "count": count}
+        task, said = self.task, self.done.events
+        row = {"event": "row", "rank": 0, "plane": task.plane, "task": task.number, "group": group}
+        row |= {"dtype": task.dtypes[0], "bytes": size, "in_place": in_place, "count": count}
+        lies = bool(self.fleet.condition.liars)
         for rank, share in zip(ranks, own.tolist(), strict=True):
-            mine = us * share * self._lie(rank)
-            self._say(
-                "row",
-                rank,
-                group,
-                **row,
-                median_us=round(mine, 1) or 0.1,
-                p99_us=round(mine * (1 + late) + stall_us, 1) or 0.1,
-                min_us=round(mine / (1 + early), 1) or 0.1,
+            mine = us * share * (self._lie(rank) if lies else 1.0)
+            said.append(
+                {
+                    **row,
+                    "rank": rank,
+                    "median_us": round(mine, 1) or 0.1,
+                    "p99_us": round(mine * (1 + late) + stall_us, 1) or 0.1,
+                    "min_us": round(mine / (1 + early), 1) or 0.1,
+                }
             )
 
     def _stall_us(self, team: Team, seconds: float) -> float:

@@ -145,7 +145,7 @@ def _make_source(host: bytes, pid: bytes, gpu: bytes) -> Source:
 
 def parse_version(line: bytes) -> str | None:
     """Return the version that a line names; until 2.26 it may come without NCCL's prefix."""
-    found = _VERSION.search(line)
+    found = _VERSION.search(line) if b"CCL version " in line else None
     return found[1].decode() if found else None
 
 

@@ -121,11 +121,8 @@ def _findings(judgement: Judgement, *, is_known: bool) -> Iterator[Finding]:
 
 def fleet_row(ran: JobRun, collective: str = "all_reduce") -> SweepRow | None:
     """Return the largest all-reduce, or another collective, of all ranks; None if none ran."""
-    rows = [
-        row
-        for row in measure.rows(ran)
-        if row.collective == collective and len(row.ranks) == ran.job.world
-    ]
+    found = measure.rows(ran, collective=collective)
+    rows = [row for row in found if len(row.ranks) == ran.job.world]
     return measure.largest_row(rows, ran.job.planes[0].name)
 
 

@@ -4,6 +4,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.run import JobRun
@@ -14,6 +15,7 @@ STRAGGLER_RATIO, STRAGGLER_US = 3.0, 500.0
 
 
 _TIMES = ("median_us", "p99_us", "min_us")
+_READ_TIMES = tuple(map(itemgetter, _TIMES))
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,17 @@ class SweepRow:
         return directions * (len(self.ranks) - 1) / len(self.ranks)
 
 
-def rows(ran: JobRun, first: int = 0) -> list[SweepRow]:
+def rows(ran: JobRun, first: int = 0, collective: str = "") -> list[SweepRow]:
     """Return the sweeps, without sizes that not all ranks of a group reported.
 
     Args:
         first: the number of the first event that is read.
+        collective: the only one that is read; empty for all.
     """
     said: dict[tuple[int, int, int, bool], list[RankEvent]] = defaultdict(list)
+    wanted = {n for n, task in ran.tasks.items() if collective in ("", task.collective)}
     for event in ran.events[first:]:
-        if event["event"] == "row":
+        if event["event"] == "row" and event["task"] in wanted:
             said[event["task"], event["group"], event["bytes"], event["in_place"]].append(event)
     found = []
     for (number, group, size, in_place), own in said.items():
@@ -72,7 +76,7 @@ def rows(ran: JobRun, first: int = 0) -> list[SweepRow]:
         ranks = task.groups[group]
         if len(own) < len(ranks):
             continue
-        median_us, p99_us, best_us = (max(float(e[key]) for e in own) for key in _TIMES)
+        median_us, p99_us, best_us = (max(map(float, map(each, own))) for each in _READ_TIMES)
         times = (own[0]["count"], median_us, p99_us, best_us)
         at = (number, group, task.collective, ranks)
         found.append(SweepRow(task.plane, size, in_place, *times, *at))

@@ -8,6 +8,7 @@ their end.
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.plan import Task
@@ -15,7 +16,7 @@ from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.bandwidth.rates import format_size
 from rdmaprov.finding.finding import Finding
 
-_TIMES = ("median_us", "p99_us", "min_us")
+_TIMES = itemgetter("median_us", "p99_us", "min_us")
 
 
 def findings(ran: JobRun) -> Iterator[Finding]:
@@ -73,17 +74,16 @@ def _soak_gaps(ran: JobRun, own: list[RankEvent], task: Task) -> Iterator[tuple[
 
 def _task_gaps(own: list[RankEvent], task: Task) -> Iterator[tuple[int, str]]:
     """Yield a rank and the sizes of a task that it did not prove, by the events of the task."""
+    dtypes = set(task.dtypes)
     checked = {
         (event["rank"], event["plane"], event["bytes"])
         for event in own
-        if event["event"] == "checked" and set(task.dtypes) <= set(event["dtypes"])
+        if event["event"] == "checked" and dtypes.issubset(event["dtypes"])
     }
     timed = {
         (event["rank"], event["plane"], event["bytes"], event["in_place"])
         for event in own
-        if event["event"] == "row"
-        and event["count"] > 0
-        and all(_is_time(event[name]) for name in _TIMES)
+        if event["event"] == "row" and event["count"] > 0 and all(map(_is_time, _TIMES(event)))
     }
     cuts = {
         event["group"]: event["bytes"]
@@ -95,11 +95,14 @@ def _task_gaps(own: list[RankEvent], task: Task) -> Iterator[tuple[int, str]]:
         for size in task.sizes:
             if size <= cuts.get(group, -1):
                 continue
-            at = f"{task.plane}, {format_size(size)}"
             if (rank, task.plane, size) not in checked:
+                at = f"{task.plane}, {format_size(size)}"
                 yield rank, f"did not report checked values ({at})"
-            elif not all((rank, task.plane, size, place) in timed for place in places):
-                yield rank, f"reported no time for {at}"
+                continue
+            for place in places:
+                if (rank, task.plane, size, place) not in timed:
+                    yield rank, f"reported no time for {task.plane}, {format_size(size)}"
+                    break
 
 
 def _is_time(value: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.reach import Rendezvous
@@ -40,7 +41,7 @@ class GateSite:
         facts = {node.name: self.facts[node.name] for node in left}
         return replace(self, nodes=left, facts=facts)
 
-    @property
+    @cached_property
     def per_node(self) -> int:
         """Return the ranks of a node: one for each GPU, one without.
 
