@@ -1,7 +1,7 @@
 """How often the gate's diagnosis is right, on made-up fleets with one fault each.
 
     python bench/diagnosis.py --nodes 16 --trials 10 --seed 0 [--fault KIND] [--held-out] [--json]
-        [--kept FILE] [--gpu]
+        [--kept FILE] [--minutes M] [--gpu]
 
 The fleets are those of tests/madeup: from physics, and without regard to what a diagnosis reads.
 A trial is one fleet with one fault, from the first question to the report. In the table:
@@ -36,13 +36,15 @@ the last one: a healthy fleet, or one of two models, is accepted if nothing is f
 ones there are at least 100 then: a false alarm costs a good node.
 
 With --kept, each trial is a line of a file as it ends, and one that is there is not run again: a
-table that takes hours can be made in pieces.
+table that takes hours can be made in pieces. With --minutes, no trial begins after as many, the
+kinds take turns, and the table is of what is there; --minutes 0 prints what is kept.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -195,6 +197,7 @@ def stage_table(trials: Sequence[Trial]) -> str:
 @click.option("--fault", "names", multiple=True, help="One kind; may be repeated.")
 @click.option("--held-out", is_flag=True, help="Also the kinds that are kept for the test.")
 @click.option("--kept", type=click.Path(dir_okay=False, path_type=Path), help="Go on after these.")
+@click.option("--minutes", type=float, help="Begin no trial after these; kinds take turns.")
 @click.option("--gpu", is_flag=True, help="The faults of GPUs by themselves; the stage gpu alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def main(
@@ -205,6 +208,7 @@ def main(
     names: tuple[str, ...],
     held_out: bool,
     kept: Path | None,
+    minutes: float | None,
     gpu: bool,
     as_json: bool,
 ) -> None:
@@ -215,7 +219,8 @@ def main(
     trials_kept = KeptTrials(kept, ("state", "preflight", "gpu") if gpu else USUAL)
     healthy = range(seed, seed + max(trials, _HEALTHY)) if gpu else seeds
     parts = ((healthy, [None] * (None in wanted)), (seeds, [k for k in wanted if k is not None]))
-    measured = chain(*(measure(some, nodes, own, noise, trials_kept) for own, some in parts))
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    measured = chain(*(measure(some, nodes, own, noise, trials_kept, until) for own, some in parts))
     fleets = f"{nodes} nodes × {usual_shape(nodes).gpus}, {noise:.1%} noise"
     print_scores(measured, fleets, as_json=as_json)
 

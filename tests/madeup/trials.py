@@ -1,6 +1,7 @@
 """Trials of the gate's diagnosis: one made-up fleet each, with at most one fault."""
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -103,6 +104,9 @@ class KeptTrials:
         rows = [json.loads(line) for line in lines if line.endswith("}}")]  # others were cut
         self._known = {tuple(row["at"]): Trial(**row["trial"]) for row in rows}
 
+    def has(self, kind: FaultKind | None, nodes: int, seed: int, noise: float) -> bool:
+        return (kind.name if kind else HEALTHY, nodes, seed, noise) in self._known
+
     def get(self, kind: FaultKind | None, nodes: int, seed: int, noise: float) -> Trial:
         name = kind.name if kind else HEALTHY
         at = (name, nodes, seed, noise)
@@ -121,11 +125,27 @@ class KeptTrials:
 
 
 def measure(
-    wanted: Sequence[FaultKind | None], nodes: int, seeds: range, noise: float, kept: KeptTrials
+    wanted: Sequence[FaultKind | None],
+    nodes: int,
+    seeds: range,
+    noise: float,
+    kept: KeptTrials,
+    until: float | None = None,
 ) -> Iterator[tuple[FaultKind | None, list[Trial]]]:
-    """Yield each kind with its trials; the same seed gives the same ones."""
+    """Yield each kind with its trials; the same seed gives the same ones.
+
+    Args:
+        until: no trial begins after it, by the monotonic clock; kinds take turns then, so that
+            what is done is balanced.
+    """
+    in_turns = [(seed, kind) for seed in seeds for kind in wanted] if until is not None else []
+    for seed, kind in in_turns:
+        if until is not None and time.monotonic() < until:
+            kept.get(kind, nodes, seed, noise)
     for kind in wanted:
-        yield kind, [kept.get(kind, nodes, seed, noise) for seed in seeds]
+        there = (s for s in seeds if until is None or kept.has(kind, nodes, s, noise))
+        if own := [kept.get(kind, nodes, seed, noise) for seed in there]:
+            yield kind, own
 
 
 def total(trials: Sequence[Trial]) -> dict[str, float]:

@@ -269,6 +269,26 @@ def test_a_run_that_was_cut_goes_on_after_the_trials_that_it_kept(tmp_path, monk
     assert ran == [1, 2]
 
 
+def test_in_little_time_kinds_take_turns(tmp_path, monkeypatch):
+    ran: list[tuple[str, int]] = []
+    ticks = SimpleNamespace(monotonic=lambda: 60.0 * len(ran))
+
+    def accept(_shape, kind, seed, _noise, **_options):
+        ran.append((kind.name, seed))
+        return whole()
+
+    monkeypatch.setattr("tests.madeup.trials.accept", accept)
+    for module in ("tests.madeup.trials", "bench.diagnosis"):
+        monkeypatch.setattr(f"{module}.time", ticks)
+    words = ["--nodes", "4", "--fault", "acs", "--fault", "slow-rail", "--trials", "2"]
+    words += ["--kept", str(tmp_path / "kept.jsonl"), "--minutes"]
+    done = CliRunner().invoke(main, [*words, "3"])
+    assert ran == [("acs", 0), ("slow-rail", 0), ("acs", 1)]
+    assert CliRunner().invoke(main, [*words, "0"]).output == done.output
+    assert "| acs | node | 2 |" in done.output
+    assert "| slow-rail | rail | 1 |" in done.output
+
+
 def whole():
     fleet = SimpleNamespace(shape=SimpleNamespace(names=NAMES), truths=(), seconds=1.0, stages={})
     result = SimpleNamespace(verdict="accepted", findings=[])
