@@ -26,12 +26,15 @@ _PARTS = {
     "{from}": rf"(?:,|$| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",
     "{mlx5}": rf"mlx5_core (?P<device>{_PCI})(?: \S+)?: "
     r"(?:\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
-    "{mce}": r"(?:EDAC \w+ MC\d+: |mce: )?(?:\[Hardware Error\]: )?",
+    "{mce}": r"(?:EDAC \w+ MC\d+: |mce: |core: )?(?:\[Hardware Error\]: )?",
     "{uncorrected}": r"Bank \d+: (?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS
+    "{decoded}": r"CPU:\d+ \(\S+\) MC\d+_STATUS\[",  # edac_mce_amd
     "{process}": r"process (?P<pid>\d+)(?:(?:,.*)? \((?P<program>.+?)\))?",
     "{task}": r"(?P<program>.+?)(?::(?P<pid>\d+))?",
     "{limit}": r"[^()]{1,60}(?:\(capable of [^()]{1,60}\))?",
     "{driver}": rf"(?:[\w-]+ (?:(?P<device>{_PCI})|[\w.:-]*\w) )",  # and its device, PCI or not
+    "{member}": r"(?P<device>[\w.@-]+)",
+    "{member2}": r"(?P<device2>[\w.@-]+)",
     "{netdev}": r"(?P<device2>[\w.@-]+):? (?:NIC )?",
 }
 

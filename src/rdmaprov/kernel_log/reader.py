@@ -24,13 +24,18 @@ _STAMP = (
     r"|\[(?P<day{0}>\w{{3}} \w{{3}} [ \d]?\d \d\d:\d\d:\d\d \d{{4}})(?: <[ \d.]{{1,24}}>)?\]"
     r"|\[(?P<near{0}>\w{{3}} ?\d\d? \d\d:\d\d)\]"
     r"|\[(?:<[ \d.]{{1,24}}>| *[+-]\d{{1,9}}[.,]\d{{1,9}})\]"
-    r"|(?:\w{{3}} )?(?P<iso{0}>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{{0,10}}"
-    r"(?:Z|[+-]\d\d:?\d\d| [A-Z]{{3,5}}(?= ))?)"
+    r"|\[?(?:\w{{3}} )?(?P<iso{0}>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{{0,10}}"
+    r"(?:Z|[+-]\d\d:?\d\d| [A-Z]{{3,5}}(?= ))?)(?:\]:)?"
     r"|(?P<bsd{0}>\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?|\d{{10}}\.\d{{6}})"
 )
 _HEAD = re.compile(
-    r"[ \t]{0,20}(?:<(?P<level>\d{1,3})>)?(?:(?P<facility>[a-z]{1,8}) {0,6}:[a-z]{1,8} {0,6}: ?)?"
-    rf"(?:(?:{_STAMP.format(1)}) ?)?(?P<tag> ?(?:[\w.:-]{{1,253}} )?kernel: ?)?"
+    # also of pdsh and Talos, of a console that drops messages, of RFC 5424, and of SONiC
+    r"[ \t]{0,20}(?:[\w.-]{1,253}: (?=\[ *\d|kern: ))?"
+    r"(?:\** ?\d{1,9} printk messages dropped \** ?)?"
+    r"(?:<(?P<level>\d{1,3})>)?(?: ?1 (?=\d{4}-))?"
+    r"(?:(?P<facility>[a-z]{1,8}) {0,6}: {0,6}[a-z]{1,8} {0,6}: ?)?"
+    rf"(?:(?:{_STAMP.format(1)}) ?)?"
+    r"(?P<tag> ?(?:[\w.:-]{1,253} )?(?:[A-Z]{3,7} )?kernel(?: - - -|:) ?)?"
     rf"(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
 )
 _CLOCKS = ("day1", "near1", "iso1", "bsd1", "day2", "iso2", "bsd2")
@@ -39,7 +44,8 @@ MATTERS = (
     "NVRM: |SXid |mlx5_|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck|Hardware Error|EDAC "
     "|Memory failure|memory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
     "|Oops: |BUG: unable|Internal error: |kernel BUG|Kernel panic|protection fault"
-    "|[Ll]ink (is )?[Dd]own|Linux version |change power state|; giving up|Request device "
+    "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|without any active|Linux version "
+    "|change power state|; giving up|Request device "
     "|IO_PAGE_FAULT|arm-smmu-v3 |rdmaprov: |Nvlink Core is being|: probe (of|with driver) "
 )
 _MATTERS = re.compile(MATTERS)
@@ -58,6 +64,7 @@ _GPU = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{7,16})")
 _SENTENCES = ("gpu-lost", "gpu-unsupported")  # whose lines end what _GPU begins
 _LINK_LOST = "sxid-20034"  # LTSSM Fault Up: the switch's end of a link whose GPU may be gone
 _GONE = ("xid-79", "gpu-lost")
+_MUTE, _STUCK = "aer-mute", "aer-stuck"  # a recovery fails if the driver has none
 _PROBES = ("gpu-lost", "gpu-bar", "gpu-unsupported")  # why a probe fails
 _BEGINS, _BANNER = "driver-begins", "driver-loaded"
 _AFTER = " s after boot"
@@ -147,6 +154,7 @@ class _Reading:
         self.begins = False
         self.dropped = 0
         self.gpu = ""  # of `NVRM: The NVIDIA GPU`, which the lines behind it complete
+        self.is_mute = False  # whether the next recovery on PCIe fails for lack of one
         self.loads = False  # whether the driver is being loaded, and its banner comes
 
     def add_line(self, line: str) -> None:
@@ -186,6 +194,10 @@ class _Reading:
     def _add(self, meaning: Meaning, groups: dict[str, str], when: str) -> None:
         via = _device(groups.get("device", ""))
         device = _device(groups.get("device2", "")) or via
+        if meaning.kind == _STUCK and self.is_mute:
+            meaning = replace(meaning, action=IGNORE, means=f"{meaning.means}: its driver cannot")
+        if meaning.kind.startswith("aer-"):
+            self.is_mute = meaning.kind == _MUTE
         if meaning.action == CLEAR:
             if meaning.clears and not (meaning.kind == _BANNER and self.loads):
                 self._end(meaning.clears, device)
@@ -245,7 +257,7 @@ def _is_kernels(head: re.Match[str]) -> bool:
         return False
     # dmesg alone has a comma in its time, and no tag behind it.
     is_syslog = head["bsd1"] or (head["iso1"] and "," not in head["iso1"])
-    return bool(head["tag"]) or not is_syslog
+    return bool(head["tag"] or head["facility"]) or not is_syslog
 
 
 def _when(head: re.Match[str]) -> str:

@@ -38,7 +38,7 @@ def said(text):
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds"), [("lines", 40), ("apart", 21), ("blind", 8), ("near", 7)]
+    ("name", "kinds"), [("lines", 40), ("apart", 21), ("blind", 8), ("near", 7), ("unseen", 50)]
 )
 def test_published_lines_are_read(name, kinds):
     for action, kind, device, line in published(name):
@@ -51,6 +51,14 @@ def test_lines_have_sixty_sources_of_which_a_third_is_kept_apart():
     of = {name: re.findall(r"(?m)^= (\S+)$", text) for name, text in files.items()}
     assert all(int(sha256(each.encode()).hexdigest(), 16) % 3 == 0 for each in of["blind"])
     assert len({each.split("/blob/")[0] for each in (*of["lines"], *of["blind"])}) >= 60
+
+
+def test_unseen_lines_are_of_other_sources():
+    text = {path.stem: path.read_text() for path in (FIXTURES / "kernel_log").glob("*.txt")}
+    sources = {name: set(re.findall(r"(?m)^= (.+)$", each)) for name, each in text.items()}
+    unseen = sources.pop("unseen")
+    assert len(unseen) >= 100
+    assert not unseen & set.union(*sources.values())
 
 
 @pytest.mark.parametrize("head", cases(__file__, "form_of_a_line"))
@@ -81,6 +89,9 @@ def test_xid_of_a_part_of_a_gpu(part):
         f"Sun 2024-12-01 14:54:40 CET {LOST}",
         f"Dec 06 17:49:03 {LOST}",
         f"2025-01-21T04:41:44+0000 node7 app: {LOST}",
+        f"node7: user: err: [2026-04-22T21:25:20.505406921Z]: {LOST}",
+        f"<11>1 2020-11-20T18:14:19.159524+01:00 node7 app 7 - - {LOST}",
+        f"Apr  9 21:05:38.106121 node7 INFO app: {LOST}",
         f"user  :err   : [ 1843.308145] {LOST}",
         f"<11>[ 1843.308145] {LOST}",
         f"[ 1843.308145] systemd[1]: {LOST}",
@@ -197,6 +208,26 @@ def test_fault_of_a_load_outlives_its_banner_and_ends_with_the_next_load(live, t
         "mlx5_core 0000:01:00.0: firmware version: 28.43.2026",
     ]
     assert live_of(f"{text}\n{ends[0]}\n{ends[1]}\n") == []
+
+
+MUTE = "nvidia 0000:02:00.0: AER: can't recover (no error_detected callback)"
+LEFT = "pcieport 0000:00:02.0: AER: device recovery failed"
+
+
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [
+        ([MUTE, LEFT], "ignore"),  # aer.c goes on after an error that is not fatal
+        ([LEFT], "reboot"),
+        ([MUTE, LEFT, LEFT], "reboot"),
+        ([MUTE, LEFT.replace("device", "subordinate device"), LEFT], "reboot"),
+        ([MUTE, FATAL, LEFT], "hardware"),
+    ],
+)
+def test_driver_without_a_recovery_is_not_stuck(lines, action):
+    assert {each.meaning.action for each in parse_log("\n".join(lines)).events} >= {action}
+    asking = parse_log("\n".join(lines)).asking(*HANDS)
+    assert bool(asking) is (action != "ignore")
 
 
 def test_reset_that_the_driver_asked_for_ends_with_the_reset():
