@@ -52,6 +52,44 @@ def test_logs_of_a_job_are_judged_as_nccl_log_judges_them(case, explain, monkeyp
     assert [word for word in case.get("head", ()) if word not in printed] == [], printed
 
 
+H200 = (FIXTURES / "nvidia-smi/h200-580-idle.txt").read_text()
+JOINED = (
+    "    Fabric\n        State : {}\n        Status : Success\n        Health\n            {}\n"
+)
+WELL = JOINED.format("Completed", "Bandwidth : Full")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        ("", "", {}),
+        (r"\n", r"\n  > ", {}),  # as it is pasted into a mail
+        ("(Brake Slowdown +): Not", r"\1:", {"gpu.throttled": True}),
+        ("(DRAM Uncorrectable +): 0", r"\1: 2", {"gpu.ecc": True}),
+        ("(DRAM Uncorrectable +): 0", r"\1: few", {"gpu.ecc": False}),
+        ("(Recovery Action +): None", r"\1: GPU_RESET", {"gpu.ecc": True}),
+        ("    Fabric\n", f"{WELL}    Fabric\n", {}),
+        ("    Fabric\n", JOINED.format("In Progress", ""), {"gpu.links": False}),
+        ("    Fabric\n", JOINED.format("Not Supported by it", ""), {"gpu.links": True}),
+        ("    Fabric\n", WELL.replace("Full", "Degraded"), {"gpu.links": True}),
+        ("    Fabric\n", WELL.replace("Full", "odd"), {"gpu.links": False}),
+        ("(Attached GPUs +): 1", r"\1: 8", {"input.unread": False}),
+        ("Attached GPUs +: 1", "", {"input.unread": False}),
+        ("Driver Version", "Version", {"input.unread": False}),
+    ],
+)
+def test_gpus_are_judged_as_validate_judges_them(explain, tmp_path, old, new, kinds):
+    file = tmp_path / "saved.txt"
+    file.write_text(re.sub(old, new, H200) if old else H200)
+    code, printed = explain("--json", file)
+    (shown,) = json.loads(printed)["inputs"]
+    assert {each["kind"]: each["proven"] for each in shown["findings"]} == kinds
+    assert code == (ExitCode.FAILED if True in kinds.values() else 4 if kinds else 0)
+    file.write_text(H200 + H200)
+    code, printed = explain(file)
+    assert (code, "2 GPUs, where it names 1 and 1" in printed) == (4, True)
+
+
 LINKS = "subnet/ibsim/ibnetdiscover-p.txt"
 ERRORS = cases(__file__, "errors")
 

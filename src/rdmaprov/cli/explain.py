@@ -55,7 +55,7 @@ def explain() -> None:
       a table of nccl-tests, or its JSON
       a report of NCCL's RAS (ncclras), as text or JSON
       a dump of torch's flight recorder
-      the output of ib_write_bw and the like, ibv_devinfo, ibstat, nvidia-smi topo -m
+      the output of ib_write_bw and the like, ibv_devinfo, ibstat, nvidia-smi -q, topo -m
       a log of the kernel: dmesg, journalctl -k, /var/log/messages
       what infiniband-diags print of a subnet, or a switch of its configuration
 

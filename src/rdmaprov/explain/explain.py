@@ -24,6 +24,7 @@ from rdmaprov.explain import (
     ras_report,
     topology,
 )
+from rdmaprov.explain.gpu_text import read as read_gpus
 from rdmaprov.explain.join import join
 from rdmaprov.explain.kernel_text import read as read_kernel_log
 from rdmaprov.explain.model import MOST_BYTES, MOST_BYTES_IN_ALL, GivenText, Shown, unread
@@ -59,10 +60,7 @@ def explain_texts(given: Iterable[GivenText]) -> list[Shown]:
         for kind in kinds:
             by_input.setdefault(kind.id, []).append(text)
     shown = [
-        found
-        for kind in inputs()
-        if kind.read is not None and kind.id in by_input
-        for found in kind.read(by_input[kind.id])
+        found for kind in inputs() if kind.id in by_input for found in kind.read(by_input[kind.id])
     ]
     return join(shown) + unknown
 
@@ -80,9 +78,6 @@ def _refusal(given: GivenText, kinds: Sequence[InputKind]) -> Finding | None:
         return unread(
             given.name, f"has texts of several tools: {names}", "pass each in its own file"
         )
-    lacks = next((kind for kind in kinds if kind.read is None), None)
-    if lacks is not None:
-        return unread(given.name, f"is {lacks.what}, which has no reader", lacks.instead)
     if not given.is_whole and names != "job":
         size = f"{MOST_BYTES >> 20} MiB"
         return unread(given.name, f"{names}: has more than {size}", "cut out the part that matters")
@@ -97,14 +92,13 @@ class InputKind:
     what: str
     has: tuple[bytes, ...]
     only: re.Pattern[bytes]  # finds what only this tool writes, in a text that has one of the words
-    # returns what texts of it show; None: no reader yet
-    read: Callable[[Sequence[GivenText]], list[Shown]] | None = None
+    # returns what texts of it show
+    read: Callable[[Sequence[GivenText]], list[Shown]]
     tells: str = ""
     not_tells: str = ""
     # returns whether a JSON is of it; None if its tool writes none
     document: Callable[[Mapping[str, Any]], bool] | None = None
     output: bool = False  # whether its text may stand among what others of this sort write
-    instead: str = ""  # what to do without a reader
     # returns whether a text that no row knows is of it
     seems: Callable[[GivenText], bool] | None = None
 
@@ -156,6 +150,7 @@ _READ: dict[str, dict[str, Any]] = {
     **{name: {"read": _each(ports.reader(name))} for name in ("ibv_devinfo", "ibstat", "ibstatus")},
     "nvidia-smi-topo": {"read": _each(topology.read)},
     "kernel-log": {"read": _each(read_kernel_log)},
+    "nvidia-smi-q": {"read": _each(read_gpus)},
     "subnet": {"read": fabric.read_subnet},
     "switch": {"read": fabric.read_switches, "seems": fabric.is_switch},
 }
@@ -174,7 +169,7 @@ def inputs() -> tuple[InputKind, ...]:
     return tuple(
         InputKind(
             **{**row, "only": _only(*row["only"]), "has": tuple(map(str.encode, row["has"]))},
-            **_READ.get(row["id"], {}),
+            **_READ[row["id"]],
         )
         for row in rows
     )
