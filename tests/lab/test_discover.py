@@ -76,30 +76,3 @@ def test_discovered_variables_describe_the_nodes(lab, site, linked):  # noqa: AR
         assert node.get("fabric_link_gbps") == 10
         assert node.get("fabric_numa_nodes") == 2
         assert 1.8 * GIB < node.get("fabric_memory_bytes") <= 2 * GIB
-
-
-def test_node_that_is_down_could_not_be_told(lab, site):
-    hosts = yaml.safe_load((site / "hosts.yml").read_text())
-    hosts["lab"]["hosts"]["node2"]["ansible_port"] = 1
-    (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    done = rdmaprov(lab, "discover", site)
-    assert done.returncode == 4
-    assert "# host_vars/node1.yml" in done.stdout
-    assert "could not read 1 of 2 nodes; e.g. node2: " in done.stderr
-
-
-def test_node_with_another_host_key_is_not_read(lab, site, tmp_path, monkeypatch):
-    monkeypatch.setenv("ANSIBLE_SSH_CONTROL_PATH_DIR", str(tmp_path / "cp"))  # no open one
-    empty = tmp_path / "known_hosts"
-    empty.touch()
-    hosts = yaml.safe_load((site / "hosts.yml").read_text())
-    options = hosts["lab"]["vars"]["ansible_ssh_common_args"]
-    known = f'-oUserKnownHostsFile="{lab.directory / "known_hosts"}"'
-    assert known in options
-    hosts["lab"]["vars"]["ansible_ssh_common_args"] = options.replace(
-        known, f'-oUserKnownHostsFile="{empty}"'
-    )
-    (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    done = rdmaprov(lab, "discover", site, "--limit", "node1")
-    assert done.returncode == 4
-    assert "node1: its host key is unknown" in done.stderr

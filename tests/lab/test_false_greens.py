@@ -1,4 +1,4 @@
-"""What a suite can miss: NCCL turned off beside its file, links lost on disk, one ETS class."""
+"""What a suite can miss: links of units lost on the disk, one ETS class."""
 
 import pytest
 import yaml
@@ -7,23 +7,6 @@ pytestmark = pytest.mark.lab
 
 STATE, TOUCHES = "provisioned", ("node1",)
 NODE = "node1"
-OFF = "NCCL_IB_DISABLE=1"
-SLURMD = "/etc/systemd/system/slurmd.service"
-# Where NCCL is turned off: how, and what names it.
-PLACES = {
-    "home of root": (f"echo {OFF} > /root/.nccl.conf", "/root/.nccl.conf"),
-    "home of a user": (
-        f"useradd --create-home trainer && echo {OFF} > /home/trainer/.nccl.conf",
-        "/home/trainer/.nccl.conf",
-    ),
-    "daemon of jobs": (
-        f"printf '[Service]\\nEnvironment={OFF}\\nExecStart=/bin/true\\n' > {SLURMD}; "
-        "systemctl daemon-reload",
-        "slurmd.service (Environment)",
-    ),
-    "its file": (f"echo {OFF} >> /etc/nccl.conf", "/etc/nccl.conf"),
-}
-MEND = f"rm -f /root/.nccl.conf /home/trainer/.nccl.conf {SLURMD}; systemctl daemon-reload"
 # Nothing tells systemd: it remembers the links, and a boot reads the disk.
 UNLINK = "find /etc/systemd/system -name 'rdmaprov-roce-qos*' -path '*.wants/*' -delete"
 ONE_CLASS = {"roce_qos_tc_percent": {3: 100}}
@@ -32,17 +15,6 @@ ONE_CLASS = {"roce_qos_tc_percent": {3: 100}}
 def validate(fleet, words):
     code, said = fleet.run("validate", "--limit", NODE, "-k", words)
     return code, said
-
-
-def test_nccl_turned_off_beside_its_file_is_found(lab, fleet):
-    words = "nothing_else_is_set or nothing_overrides"
-    assert validate(fleet, words)[0] == 0
-    for do, place in PLACES.values():
-        lab.run(NODE, do)
-        code, said = validate(fleet, words)
-        assert code == 1, said
-        assert f"{NODE} {place}: configured: NCCL_IB_DISABLE is 1" in said
-        lab.run(NODE, MEND)
 
 
 def test_links_lost_on_disk_are_found(lab, fleet):

@@ -1,7 +1,6 @@
 """RDMA inside of two real nodes: loopbacks over Soft-RoCE, as the stage `host` runs them."""
 
 import pytest
-from tests.lab.fleet import Fleet
 from tests.lab.test_acceptance import Gate
 
 pytestmark = [pytest.mark.lab, pytest.mark.hours]  # with the paths between nodes
@@ -11,11 +10,11 @@ STATE = "provisioned"
 
 @pytest.fixture
 def gate(lab, tmp_path):
-    return Gate(lab, Fleet(lab, tmp_path))
+    return Gate(lab, tmp_path)
 
 
 def host_stage(gate: Gate) -> str:
-    gate.run(stages="host")
+    gate.run("host")
     return next(str(each["said"]) for each in gate.results["stages"] if each["name"] == "host")
 
 

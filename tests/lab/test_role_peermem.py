@@ -24,16 +24,6 @@ def refusal(lab, play, variables):
     return play.said
 
 
-def test_auto_has_nothing_to_do_without_a_gpu(play):
-    assert not play.changes({"peermem_mode": "auto"})
-    assert "off: the node has no NVIDIA GPU (/sys/bus/pci/devices)" in play.said
-
-
-def test_inbox_drivers_are_refused(lab, play):
-    said = refusal(lab, play, WANTED)
-    assert "the RDMA drivers that run have no ib_register_peer_memory_client" in said
-
-
 def test_nic_without_dmabuf_is_refused(lab, play):
     said = refusal(lab, play, {"peermem_mode": "dmabuf"})
     assert "driver does not register dma-buf memory (Operation not supported)" in said

@@ -1,7 +1,7 @@
 """Programs on nodes: whatever happens, nothing of them is left.
 
 Each test runs twice: with a keeper that does all by itself, and with units, by a stand-in for
-systemd. tests/lab/test_acceptance.py has the real one.
+systemd. tests/lab/test_units.py has the real one.
 """
 
 import base64
