@@ -1,5 +1,6 @@
 """Each role on a made-up node, for `test_mutations`, `test_undo` and `test_readings`."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 from plugins.module_utils.links import Links
-from plugins.module_utils.machine import Machine
+from plugins.module_utils.machine import CommandFailed, Machine
 from plugins.module_utils.plan import Plan
 from plugins.module_utils.roles import (
     fabric,
@@ -159,3 +160,26 @@ def carry_out(case: Case, node: FakeMachine) -> None:
     for _ in range(3):
         for step in case.role.plan(node, case.arguments).steps:
             step.do()
+
+
+def alter(node: FakeMachine, changes: dict[str, Any]) -> None:
+    """Have files with these texts, memory with these values, programs with these answers.
+
+    A path begins with "/", what a program remembers with the node's attribute. None takes a file or
+    a program away, and {fails: TEXT} has a program fail.
+    """
+    for name, value in copy.deepcopy(changes).items():
+        first, *rest = name.split(".")
+        if name.startswith("/"):
+            node.remove(name) if value is None else node.put(name, value)
+        elif hasattr(node, first):
+            *holders, last = first, *rest
+            at: Any = node
+            for each in holders:
+                at = at[each] if isinstance(at, dict) else getattr(at, each)
+            at.__setitem__(last, value) if isinstance(at, dict) else setattr(at, last, value)
+        elif value is None:
+            del node.programs[name]
+        else:
+            failed = isinstance(value, dict) and CommandFailed([name], 1, value["fails"])
+            node.programs[name] = failed or value

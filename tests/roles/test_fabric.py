@@ -19,7 +19,6 @@ from tests.roles.fabric_node import (
 )
 from tests.roles.fake import FakeMachine
 from tests.roles.iproute import IpRoute
-from tests.tables import cases
 
 
 @pytest.fixture
@@ -81,33 +80,6 @@ def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
     ):
         assert lines in text
     assert "net/ipv4/conf/ens1/arp_ignore = 1\n" in (node.read(fabric.OWN_FILE) or "")
-
-
-@pytest.mark.parametrize(
-    ("lost", "found"),
-    [
-        ("link", ("running", "ens1", "link")),
-        ("address", ("running", "ens1", "address")),
-        ("route", ("running", "ens1", "table 1000")),
-        ("rule", ("running", "ens1", "rule")),
-        ("arp", ("running", "ens1", "arp_ignore")),
-        ("file", ("configured", "ens1", "address")),
-        ("sysctl file", ("configured", fabric.OWN_FILE, "content")),
-    ],
-)
-def test_each_layer_is_seen_alone(node, ip, lost, found):
-    apply(node)
-    {
-        "link": lambda: ip.up.update(ens1=False),
-        "address": lambda: ip.links["ens1"].clear(),
-        "route": lambda: ip.routes["-4", "1000"].pop(),
-        "rule": lambda: ip.rules["-4"].clear(),
-        "arp": lambda: node.put(ARP + "arp_ignore", "0\n"),
-        "file": lambda: node.remove(NETWORK_FILE.format("ens1")),
-        "sysctl file": lambda: node.remove(fabric.OWN_FILE),
-    }[lost]()
-    assert settings(apply(node)) == [found]
-    assert apply(node) == []
 
 
 def test_exchanged_addresses_are_put_right(node: FakeMachine, ip: IpRoute):
@@ -313,41 +285,6 @@ def test_table_with_routes_of_others_is_refused(node: FakeMachine, ip: IpRoute):
     with pytest.raises(Refused, match="routing table 1000 has a route of another device"):
         apply(node)
     assert ip.links["ens1"] == ["fe80::1/64"]
-
-
-def test_routes_that_cannot_be_read_are_an_error(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
-    node.programs["ip -N -j -4 route show"] = CommandFailed(["ip"], 2, "Permission denied")
-    with pytest.raises(CommandFailed, match="Permission denied"):
-        apply(node)
-
-
-@pytest.mark.parametrize(
-    "line", cases(__file__, "later_sysctl_file_that_says_otherwise_is_refused")
-)
-def test_later_sysctl_file_that_says_otherwise_is_refused(node, ip, line):  # noqa: ARG001
-    node.put("/etc/sysctl.d/95-site.conf", f"# ours\n{line}\n")
-    with pytest.raises(Refused, match=r"95-site\.conf:2: sets .*ens1.* at boot, after"):
-        apply(node)
-
-
-def test_way_to_the_node_is_refused_before_it_is_touched(node: FakeMachine, ip: IpRoute):
-    rails = [RAILS[0], {"netdev": "eno1", "address": "10.0.2.15/24"}]
-    with pytest.raises(
-        Refused, match="eno1 is on the management path: the default gateway uses it"
-    ):
-        apply(node, rails=rails)
-    assert ip.links["ens1"] == ["fe80::1/64"]
-
-
-def test_profile_that_has_the_way_to_the_node_is_not_replaced(node: FakeMachine, ip: IpRoute):
-    node.put("/run/NetworkManager/conf.d/x")
-    node.programs["nmcli -g GENERAL.STATE device show"] = "100 (connected)\n"
-    node.programs["nmcli -g GENERAL.CONNECTION device show eno1"] = "Wired connection 1\n"
-    rails = [{"netdev": "eno1", "address": "10.0.2.15/24"}]
-    with pytest.raises(Refused, match="profile 'Wired connection 1' has the management path"):
-        apply(node, rails=rails, guard_allowed_netdevs=["eno1"])
-    assert ip.links["eno1"] == ["10.0.2.15/24"]
-    assert not node.exists("/etc/NetworkManager")
 
 
 def test_rule_that_cannot_be_added_is_a_failure(node, ip, monkeypatch):

@@ -40,22 +40,6 @@ def test_numa_nodes_get_their_pages_now_and_at_boot(node: Node):
     assert not run(node, per_numa_node_2m=[512, 100])["changed"]
 
 
-@pytest.mark.parametrize(
-    ("lose", "changed"),
-    [
-        (lambda node: node.pool(1, SMALL, 9), ("running", "NUMA node 1")),
-        (lambda node: node.remove(UNIT), ("configured", UNIT)),
-        (lambda node: node.put(UNIT, "[Unit]\n"), ("configured", UNIT)),
-        (lambda node: node.remove(LINK), ("configured", "rdmaprov-hugepages.service")),
-    ],
-)
-def test_each_layer_is_seen_alone(node, lose, changed):
-    run(node, count_2m=20)
-    lose(node)
-    assert layers(run(node, count_2m=20)) == [changed]
-    assert node.pages() == [10, 10]
-
-
 @pytest.mark.parametrize(("seen", "changes"), [([11, 10], 0), ([10, 11], 0), ([21, 0], 2)])
 def test_count_is_even_over_numa_nodes(node: Node, seen: list[int], changes: int):
     run(node, count_2m=21)
@@ -96,16 +80,6 @@ def test_caches_are_kept_where_compaction_is_enough(node: Node):
     run(node, count_2m=1000)
     assert node.pages() == [500, 500]
     assert "/proc/sys/vm/drop_caches" not in node.written
-
-
-def test_pages_in_use_are_not_taken_away(node: Node):
-    node.pool(0, SMALL, 100, used=60)
-    with pytest.raises(Refused, match="NUMA node 0: 60 of 100 hugepages of 2 MiB are in use"):
-        run(node, per_numa_node_2m=[50, 0])
-    node.put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "20\n")
-    with pytest.raises(Refused, match="80 of 100 hugepages of 2 MiB are in use or reserved"):
-        run(node, per_numa_node_2m=[70, 0])
-    assert node.pages() == [100, 0]
 
 
 def test_surplus_pages_do_not_count(node: Node):
@@ -181,12 +155,6 @@ def test_page_size_that_the_machine_lacks_is_refused(node: Node):
         run(node, count_1g=1)
 
 
-def test_pool_that_cannot_be_read_is_an_error(node: Node):
-    node.remove(f"{directory_of(0, SMALL)}/free_hugepages")
-    with pytest.raises(NodeError, match="free_hugepages shows no number"):
-        run(node, check=True, unlisted="free")
-
-
 def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_text("0\n")
@@ -253,19 +221,6 @@ def test_pages_of_doca_are_its_own_where_the_site_says_nothing(node: Node):
     assert run(node, count_2m=512)["changed"]
 
 
-def test_site_that_contradicts_doca_is_refused(node: Node):
-    doca(node, ovs=300, snap=212)
-    with pytest.raises(
-        Refused, match=r"takes 512 pages of 2048 kB .* write hugepages_2m_count: 512"
-    ):
-        run(node, count_2m=500)
-    with pytest.raises(Refused, match="but ignores hugepages on the kernel's command line"):
-        run(node, count_2m=512, count_1g=2)
-    node.put("/etc/mellanox/hugepages.d/x.json", "[]")
-    with pytest.raises(Refused, match=r"x\.json is not what doca-hugepages writes"):
-        run(node)
-
-
 def test_sysctl_that_sets_another_number_at_boot_is_refused(node: Node):
     node.put("/etc/sysctl.d/30-dpdk.conf", "vm.nr_hugepages = 1024\n")
     with pytest.raises(Refused, match=r"30-dpdk\.conf:1: sets vm.nr_hugepages to 1024 at boot"):
@@ -322,11 +277,3 @@ def test_sysctl_sets_pages_of_the_kernels_default_size(arm: Node):
         run(arm, count_512m=2)
     assert not run(arm)["changed"]
     assert run(arm, count_2m=2)["changed"]
-
-
-def test_kernel_with_memory_pages_of_4k_lacks_them(machine: FakeMachine):
-    small = Node.made(machine.root)
-    with pytest.raises(Refused, match="there are no 512 MiB pages here"):
-        run(small, count_512m=1)
-    with pytest.raises(Refused, match="there are no 16 GiB pages here"):
-        run(small, count_16g=1)

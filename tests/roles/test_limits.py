@@ -9,7 +9,7 @@ from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import limits
 from tests.roles.fake import FakeMachine
-from tests.roles.limits_node import DROP_IN, FACTORY, LOGINS, SWAPPINESS, SYSCTL, Node, arguments
+from tests.roles.limits_node import DROP_IN, LOGINS, SWAPPINESS, SYSCTL, Node, arguments
 from tests.tables import cases
 
 
@@ -50,25 +50,6 @@ def test_number_of_kib_is_bytes_for_systemd_and_the_kernel(node: Node):
     assert "4294967296 " in (node.read("/proc/7/limits") or "")
 
 
-@pytest.mark.parametrize(
-    ("lose", "layer", "device"),
-    [
-        (lambda node: node.put(SWAPPINESS, "60\n"), "running", "kernel"),
-        (lambda node: node.remove(SYSCTL), "configured", SYSCTL),
-        (lambda node: node.put(LOGINS, "* soft memlock 64\n"), "configured", LOGINS),
-        (lambda node: node.limit("65536"), "running", "ssh.service"),
-        # killed between writing the file and the reload
-        (lambda node: setattr(node, "loaded", FACTORY), "configured", "ssh.service"),
-        (lambda node: node.remove(DROP_IN), "configured", DROP_IN),
-    ],
-)
-def test_each_layer_is_seen_alone(node: Node, lose: Any, layer: str, device: str):
-    converge(node, limits, arguments(), check=False)
-    lose(node)
-    assert layers(converge(node, limits, arguments(), check=False)) == [(layer, device)]
-    assert not converge(node, limits, arguments(), check=False)["changed"]
-
-
 def test_service_that_ignores_the_drop_in_is_an_error(node: Node):
     converge(node, limits, arguments(), check=False)
     node.loaded = "65536"
@@ -77,12 +58,6 @@ def test_service_that_ignores_the_drop_in_is_an_error(node: Node):
     refused = r"ssh.service: LimitMEMLOCK is 65536 soft, .*remove it there"
     with pytest.raises(Refused, match=refused):
         converge(node, limits, arguments(), check=False)
-
-
-def test_running_limit_that_cannot_be_read_is_an_error(node: Node):
-    node.put("/proc/7/limits", "")
-    with pytest.raises(NodeError, match=r"ssh.service: /proc/7/limits shows no limit"):
-        converge(node, limits, arguments(), check=True)
 
 
 def test_undone_settings_leave_no_file(node: Node):
@@ -123,12 +98,6 @@ def test_name_of_a_setting_may_have_dots_within():
     path = "/proc/sys/net/ipv4/conf/eth0.100/forwarding"
     assert sysctl.path_of("net.ipv4.conf.eth0/100.forwarding") == path
     assert sysctl.path_of("net/ipv4/conf/eth0.100/forwarding") == path
-
-
-def test_logins_without_pam_limits_are_refused(node: Node):
-    node.put("/etc/pam.d/common-session", "session required pam_unix.so\n# session x pam_limits.so")
-    with pytest.raises(Refused, match=r"/etc/pam.d/sshd does not load pam_limits"):
-        converge(node, limits, arguments(), check=True)
 
 
 def test_stack_of_red_hat_is_followed(node: Node):

@@ -15,19 +15,6 @@ def node(machine: FakeMachine) -> FakeMachine:
     return one_rail(machine)
 
 
-def test_ifupdown_that_reads_no_other_files_is_refused(node: FakeMachine):
-    with_ifupdown(node)
-    node.put("/etc/network/interfaces", "auto lo\n")
-    with pytest.raises(Refused, match=r"Write: source /etc/network/interfaces\.d/\*"):
-        apply(node)
-
-
-def test_stanza_of_an_admins_is_refused(node: FakeMachine):
-    with_ifupdown(node, "iface ens1 inet dhcp\n")
-    with pytest.raises(Refused, match=r"interfaces configures it \(iface ens1 \.\.\. dhcp\)"):
-        apply(node)
-
-
 def test_drop_in_of_ours_goes_beside_the_admins_file(node: FakeMachine):
     node.put("/etc/systemd/network/10-rail.network", "[Match]\nMACAddress=02:00:00:00:00:01\n")
     with_networkd(node, "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import mlx5
 from tests.roles.fake import FakeMachine
 from tests.roles.mlx5_node import (
@@ -42,17 +41,6 @@ def test_writable_parameter_is_set_now_and_at_boot(node: FakeMachine):
     assert (again["changed"], again["reboot"]) == (False, [])
 
 
-@pytest.mark.parametrize("lost", ["running", "configured"])
-def test_each_layer_is_seen_alone(node: FakeMachine, lost: str):
-    converge(node, mlx5, arguments(), check=False)
-    if lost == "running":
-        change_parameter(node, "mlx5_core", "debug_mask", "3")
-    else:
-        node.remove(mlx5.OWN)
-    changes = converge(node, mlx5, arguments(), check=False)["changes"]
-    assert [change["layer"] for change in changes] == [lost]
-
-
 def test_parameter_read_at_load_is_a_reason_for_a_reboot(node: FakeMachine):
     result = converge(node, mlx5, arguments({"mlx5_core": {"prof_sel": 1}}), check=False)
     assert [each["layer"] for each in result["changes"]] == ["configured"]
@@ -69,32 +57,6 @@ def test_module_that_is_not_loaded_is_only_configured(node: FakeMachine):
     result = converge(node, mlx5, given, check=False)
     assert [each["layer"] for each in result["changes"]] == ["configured"]
     assert "options nvidia_peermem peerdirect_support=1\n" in (node.read(mlx5.OWN) or "")
-
-
-def test_module_that_is_not_installed_may_come(node: FakeMachine):
-    with pytest.raises(NotYet, match=r"nothing: kernel 6\.1\.0 has no such module"):
-        converge(node, mlx5, arguments({"nothing": {"a": 1}}), check=True)
-
-
-def test_built_in_module_is_refused(node: FakeMachine):
-    node.put("/sys/module/ib_core/parameters/netns_mode", "Y\n")
-    with pytest.raises(Refused, match="ib_core is built into the kernel"):
-        converge(node, mlx5, arguments({"ib_core": {"netns_mode": True}}), check=True)
-
-
-def test_loaded_module_that_does_not_show_a_value_is_an_error(node: FakeMachine):
-    node.remove(f"{CORE}/parameters/debug_mask")
-    with pytest.raises(NodeError, match="mlx5_core debug_mask: its current value is unknown"):
-        converge(node, mlx5, arguments(), check=True)
-
-
-@pytest.mark.parametrize(("file", "text"), cases(__file__, "other_file_that_counts_more_is_named"))
-def test_other_file_that_counts_more_is_named(node: FakeMachine, file: str, text: str):
-    node.put(file, text)
-    named = "the kernel command line" if file == "/proc/cmdline" else file
-    with pytest.raises(Refused, match=f"debug_mask: {named} sets 2, .*expected 1: remove it there"):
-        converge(node, mlx5, arguments(), check=False)
-    assert not node.exists(mlx5.OWN)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.plan import Refused
 from plugins.module_utils.rails import find
 from plugins.module_utils.roles import mtu
 from tests.roles.fake import FakeMachine, given
@@ -76,17 +76,6 @@ def test_rail_gets_its_mtu_now_and_at_boot(node: FakeMachine):
     assert not converge(node, mtu, arguments(), check=False)["changed"]
 
 
-@pytest.mark.parametrize("lost", ["running", "configured"])
-def test_each_layer_is_seen_alone(node: FakeMachine, lost: str):
-    converge(node, mtu, arguments(), check=False)
-    if lost == "running":
-        node.put("/sys/class/net/ens1/mtu", "1500\n")
-    else:
-        node.remove(DROP_IN)
-    changes = converge(node, mtu, arguments(), check=False)["changes"]
-    assert [change["layer"] for change in changes] == [lost]
-
-
 def test_drop_in_goes_beside_the_admins_file(node: FakeMachine):
     node.put("/etc/systemd/network/10-rail.network", "[Match]\nName=ens1\n")
     node.put("/run/systemd/netif/links/3", "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")
@@ -129,22 +118,6 @@ def test_partition_that_cuts_the_mtu_is_named(node: FakeMachine):
     node.programs["ip link set dev"] = set_mtu
     with pytest.raises(NodeError, match=r"MTU is 2044 after it was set to 4092: the partition's"):
         converge(node, mtu, arguments(mtu_bytes=4092), check=False)
-
-
-@pytest.mark.parametrize("rails", [[{"netdev": "ens9"}], [{"pci": "0000:99:00.0"}]])
-def test_rail_that_is_not_there_may_come(node: FakeMachine, rails: list[dict[str, str]]):
-    with pytest.raises(NotYet, match="rail 0: there is no"):
-        converge(node, mtu, arguments(rails=rails), check=True)
-
-
-def test_way_to_the_node_is_refused_before_it_is_touched(node: FakeMachine):
-    given = arguments(rails=[{"pci": "0000:18:00.0"}, {"netdev": "eno1"}])
-    with pytest.raises(
-        Refused, match="eno1 is on the management path: the default gateway uses it"
-    ):
-        converge(node, mtu, given, check=False)
-    assert node.value("/sys/class/net/ens1/mtu") == "1500"
-    assert not [line for line in node.ran if "set" in line]
 
 
 def test_rdma_device_is_found_whatever_its_name(node: FakeMachine):

@@ -1,8 +1,6 @@
 """The path between GPU and NIC: what is set, skipped, and seen in each layer."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from plugins.module_utils import pci
@@ -19,7 +17,6 @@ from tests.roles.pcie_node import (
     GOVERNOR,
     GPU,
     GPU_PORT,
-    LINK,
     NIC,
     NIC_PORT,
     PROGRAM,
@@ -68,27 +65,6 @@ def test_factory_node_gets_it_all_and_a_second_run_changes_nothing(node: Node):
     assert node.redirect("0000:17:01.0") == 0x1D  # a port at the root keeps them
     assert result["reboot"] == result["notes"] == []
     assert "skipped" not in result  # Ansible would take the task for skipped
-    assert not run(node)["changed"]
-
-
-@pytest.mark.parametrize(
-    ("lose", "changed"),
-    [
-        (lambda node: node.put(BALANCING, "1\n"), RUNNING[0]),
-        (lambda node: node.put(GOVERNOR, "powersave\n"), RUNNING[1]),
-        (lambda node: node.interrupt(40, "4-8"), RUNNING[4]),
-        (lambda node: node.put(f"{PROGRAM}/node/pci.py", "# older\n"), CONFIGURED[0]),
-        (lambda node: node.remove(f"{PROGRAM}/node/__init__.py"), CONFIGURED[0]),
-        (lambda node: node.remove(DESCRIPTION), CONFIGURED[1]),
-        (lambda node: node.put(UNIT, "[Unit]\n"), CONFIGURED[2]),
-        (lambda node: node.remove(LINK), CONFIGURED[3]),
-        (lambda node: node.remove(RULE), CONFIGURED[4]),
-    ],
-)
-def test_each_layer_is_seen_alone(node: Node, lose: Callable[[Node], None], changed: Any):
-    run(node)
-    lose(node)
-    assert said(run(node)) == [changed]
     assert not run(node)["changed"]
 
 

@@ -12,8 +12,6 @@ from tests.roles.fake import FakeMachine
 from tests.roles.peermem_node import (
     CLIENT,
     FILE,
-    LOADED,
-    NOT_FOUND,
     SYMBOLS,
     VERSION,
     answer,
@@ -42,15 +40,6 @@ def test_module_is_loaded_now_and_at_boot(node: FakeMachine):
     assert (node.read(FILE) or "").splitlines()[1:] == ["nvidia_peermem"]
     assert result["reboot"] == []
     assert not converge(node, peermem, arguments(), check=False)["changed"]
-
-
-@pytest.mark.parametrize("lost", ["running", "configured"])
-def test_each_layer_is_seen_alone(node: FakeMachine, lost: str):
-    converge(node, peermem, arguments(), check=False)
-    for path in [LOADED, CLIENT] if lost == "running" else [FILE]:
-        node.remove(path)
-    changes = converge(node, peermem, arguments(), check=False)["changes"]
-    assert [change["layer"] for change in changes] == [lost]
 
 
 def test_legacy_client_is_one(node: FakeMachine):
@@ -117,13 +106,6 @@ def test_module_that_does_not_load_is_explained(node: FakeMachine, programs, opt
     assert not node.exists(FILE)
 
 
-def test_drivers_without_the_symbol_may_come(node: FakeMachine):
-    node.put("/proc/kallsyms", "0000000000000000 T ib_register_device\t[ib_core]\n")
-    with pytest.raises(NotYet, match=r"have no ib_register_peer_memory_client \(/proc/kallsyms\)"):
-        converge(node, peermem, arguments(), check=False)
-    assert "modprobe nvidia_peermem" not in node.ran
-
-
 def test_drivers_that_were_replaced_are_a_reason_for_a_reboot(node: FakeMachine):
     node.put("/proc/kallsyms", "0000000000000000 T ib_register_device\t[ib_core]\n")
     node.programs["modinfo -F srcversion ib_core"] = "533BB7E5866E52F63B9ACCB\n"
@@ -134,34 +116,6 @@ def test_drivers_that_were_replaced_are_a_reason_for_a_reboot(node: FakeMachine)
     node.put("/sys/module/ib_core/srcversion", "533BB7E5866E52F63B9ACCB\n")
     with pytest.raises(NotYet, match="write ofed_source"):
         converge(node, peermem, arguments(), check=False)
-
-
-@pytest.mark.parametrize(
-    ("mode", "prepare", "cause", "says"),
-    [
-        (
-            "nvidia-peermem",
-            lambda n: n.programs.update({"modinfo -F version nvidia_peermem": NOT_FOUND}),
-            NotYet,
-            "kernel 6.8.0-45-generic has no such module",
-        ),
-        (
-            "nvidia-peermem",
-            lambda node: node.put("/sys/module/nv_peer_mem/initstate", "live\n"),
-            Refused,
-            "nv_peer_mem is loaded, which nvidia_peermem replaces",
-        ),
-        *(
-            (mode, lambda node: node.remove(VERSION), NotYet, "nvidia: kernel 6.8.0-45-generic has")
-            for mode in ("auto", "dmabuf")
-        ),
-    ],
-    ids=["not installed", "predecessor", "driver of auto", "driver of dmabuf"],
-)
-def test_what_is_missing_may_come_and_a_predecessor_is_refused(node, mode, prepare, cause, says):
-    prepare(node)
-    with pytest.raises(cause, match=says):
-        converge(node, peermem, arguments(mode), check=True)
 
 
 @pytest.mark.parametrize(
@@ -261,12 +215,6 @@ def test_auto_has_nothing_to_do_without_a_gpu(node: FakeMachine):
     result = converge(node, peermem, arguments("auto"), check=False)
     assert not result["changed"]
     assert result["notes"] == ["off: the node has no NVIDIA GPU (/sys/bus/pci/devices)"]
-
-
-def test_other_gpu_driver_than_the_sites_is_refused(node: FakeMachine):
-    given = arguments("auto", gpu_module="proprietary")
-    with pytest.raises(Refused, match=rf"module is open \({VERSION}\), expected proprietary"):
-        converge(node, peermem, given, check=True)
 
 
 ON = arguments(mode="off", gpu_persistence="on")

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from copy import copy
 from pathlib import Path
 
 import pytest
@@ -126,27 +125,6 @@ def test_many_wrong_entries_are_counted(node: QosNode):
         node.port.add(dscp, 7)
     (change,) = run(node)["changes"]
     assert change["wanted"] == "0:0 1:0 2:0 3:0 4:0 5:0 and 50 more"
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("name", "value", "setting"),
-    [
-        ("pfc", [False] * 4 + [True] + [False] * 3, "PFC"),
-        ("pfc", [False] * 3 + [True] * 2 + [False] * 3, "PFC"),
-        ("pause", ("on", "on"), "global pause"),
-        ("tsa", ["strict"] * 8, "ETS"),
-        ("percent", [10, 0, 0, 90, 0, 0, 0, 0], "ETS"),
-        ("classes", [0] * 8, "ETS"),
-        ("host", False, "DCBX"),
-    ],
-)
-def test_one_wrong_setting_is_repaired_and_nothing_else(node, backend, name, value, setting):
-    run(node, backend=backend)
-    right = getattr(node.port, name)
-    setattr(node.port, name, copy(value))
-    assert settings(run(node, backend=backend)) == [setting]
-    assert getattr(node.port, name) == right
 
 
 @BOTH

@@ -1,6 +1,5 @@
 """What the role roce_qos refuses, waits for and leaves alone; ports below a rail; the link."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,14 +68,6 @@ def test_port_that_could_have_dcb_waits_for_its_driver(node: QosNode):
     del node.tools.ports["ens1"]
     with pytest.raises(NotYet, match="it has no DCB, although it is a port"):
         run(node)
-
-
-@pytest.mark.parametrize("backend", ["auto", "dcb", "mlnx_qos"])
-def test_tool_that_is_not_installed_may_come(node: QosNode, backend: str):
-    for name in ("dcb ", "mlnx_qos "):
-        del node.programs[name]
-    with pytest.raises(NotYet, match=r"ens1: \w+ is not installed \("):
-        run(node, backend=backend)
 
 
 def test_mlnx_qos_is_taken_where_only_that_can(node: QosNode):
@@ -154,18 +145,6 @@ def test_kernels_dcqcn_of_a_bond_is_that_of_its_first_port(node: QosNode):
     assert any(each.startswith("ens2: ECN and CNPs: the kernel") for each in result["notes"])
 
 
-@pytest.mark.parametrize("lower", ["ens1", "ens1.100"])
-def test_port_below_a_vlan_on_the_management_path_is_refused(node: QosNode, lower: str):
-    """Its QoS is that of all that goes over the port, whichever VLAN the connection has."""
-    node.nic("ens1.100", index=6)
-    node.put("/sys/class/net/ens1.100/uevent", "DEVTYPE=vlan\n")
-    node.put("/sys/class/net/ens1.100/lower_ens1")
-    route = f'[{{"dst":"default","gateway":"10.0.2.2","dev":"{lower}"}}]'
-    node.programs["ip -j -4 route show default"] = route
-    with pytest.raises(Refused, match=f"{re.escape(lower)} is on the management path"):
-        run(node, rails=[{"netdev": "ens1.100"}])
-
-
 @pytest.mark.parametrize(
     ("name", "unit"),
     [("ens1f0np0", "ens1f0np0"), ("ens1.100", "ens1.100"), ("br-lan", "br\\x2dlan")],
@@ -173,15 +152,6 @@ def test_port_below_a_vlan_on_the_management_path_is_refused(node: QosNode, lowe
 def test_units_name_of_a_netdev(name: str, unit: str):
     assert escape(name) == unit
     assert install.unit_of(name) == f"rdmaprov-roce-qos@{unit}.service"
-
-
-def test_way_to_the_node_is_not_touched_unless_allowed(node: QosNode):
-    node.programs["ip -j -4 route show default"] = '[{"dst":"default","dev":"ens1"}]'
-    with pytest.raises(
-        Refused, match="ens1 is on the management path: the default gateway uses it"
-    ):
-        run(node)
-    assert not node.port.entries
 
 
 def test_way_to_the_node_is_taken_back_by_a_timer(node: QosNode):
@@ -193,20 +163,6 @@ def test_way_to_the_node_is_taken_back_by_a_timer(node: QosNode):
     assert "ethtool -A ens1 rx on tx on\n" in script
     assert node.port.pfc[3]
     assert not node.exists(DESCRIPTION)  # only what is confirmed is set at boot
-
-
-@pytest.mark.parametrize("text", ["", "Pause parameters for ens1:\n"])
-def test_pause_that_cannot_be_told_is_an_error(node: QosNode, text: str):
-    node.programs["ethtool -"] = text
-    with pytest.raises(NodeError, match="ethtool -a ens1 does not say whether pause is on"):
-        run(node)
-
-
-@pytest.mark.parametrize("text", ["", "{", "nonsense"])
-def test_dcb_that_cannot_be_read_is_an_error(node: QosNode, text: str):
-    node.programs["dcb -N -j pfc"] = text
-    with pytest.raises(NodeError, match="dcb -N -j pfc show dev ens1: no JSON"):
-        run(node)
 
 
 @pytest.fixture
