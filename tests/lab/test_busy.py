@@ -1,7 +1,6 @@
-"""A job is not interrupted: it is found, a link that flaps is waited for, jobs start after QoS."""
+"""A link that flaps is waited for, and jobs start after QoS."""
 
 import pytest
-from tests.lab.fleet import Fleet
 from tests.lab.play import Play
 from tests.lab.rail import RAIL, Rail
 from tests.tables import cases
@@ -11,24 +10,7 @@ from rdmaprov.facts import units
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
-JOB = "rdma-job"
-# What a job has open before it makes a queue pair; the shell becomes the program.
-HOLD = "exec 3<> /dev/infiniband/uverbs0; exec sleep 86400"
 SLURMD = cases(__file__, "slurmd")
-
-
-@pytest.fixture
-def fleet(lab, tmp_path):
-    """Provide a site of the test's own, whose runs are its own too."""
-    return Fleet(lab, tmp_path)
-
-
-@pytest.fixture
-def job(lab):
-    """Provide the process id of a job with an RDMA device open."""
-    lab.run(NODE, f"modprobe ib_uverbs; udevadm settle; systemd-run --unit={JOB} sh -c '{HOLD}'")
-    yield lab.run(NODE, f"systemctl show -p MainPID --value {JOB}").strip()
-    lab.run(NODE, f"systemctl stop {JOB}; systemctl reset-failed {JOB} 2> /dev/null; true")
 
 
 @pytest.fixture
@@ -40,28 +22,6 @@ def lossless(lab, tmp_path):
 
     lab.begin_from("lossless", make)
     return play
-
-
-def mtu(lab, node):
-    return lab.run(node, f"cat /sys/class/net/{lab.netdev(node, RAIL)}/mtu").strip()
-
-
-def test_busy_node_is_refused_by_name_and_changed_by_force(lab, fleet, job):
-    code, said = fleet.run("plan", "--roles", "mtu")
-    user = f"pid {job} of root, sleep: /dev/infiniband/uverbs0"
-    assert (code, f"--force-busy\n  {NODE}: {user}\n" in said) == (5, True), said
-    before = mtu(lab, NODE)
-
-    code, said = fleet.run("apply", "--roles", "mtu")
-    assert code == 1, said
-    assert f"{NODE}: Survey the node: failed: busy: {user}. It would be interrupted: " in said
-    assert mtu(lab, NODE) == before
-    assert mtu(lab, "node2") == "4200"  # the other node goes on
-
-    said = fleet.apply("--roles", "mtu", "--limit", NODE, "--force-busy")
-    assert mtu(lab, NODE) == "4200", said
-    # Nothing is left to change, so nothing would be interrupted.
-    fleet.apply("--roles", "mtu", "--limit", NODE)
 
 
 LINK = "cat /sys/class/net/$D/carrier /sys/class/net/$D/carrier_changes"

@@ -75,24 +75,6 @@ def test_file_of_ours_that_breaks_is_refused_and_the_node_boots(lab, fabric):
     assert not fabric.changes({})
 
 
-def test_files_are_taken_back_if_netplan_fails_after_all(lab, fabric):
-    """The files pass on a copy, and netplan fails where the node has them."""
-    write(lab, ADMINS, "network:\n  version: 2\n")
-    lab.run(
-        NODE,
-        "cat > /usr/local/sbin/netplan <<'END'\n#!/bin/sh\n"
-        'if [ "$1" = generate ] && ls /etc/netplan/*rdmaprov* > /dev/null 2>&1; then\n'
-        'echo "no space left" >&2; exit 1; fi\n'
-        'exec /usr/sbin/netplan "$@"\nEND\nchmod 755 /usr/local/sbin/netplan',
-    )
-    assert fabric.run({}).returncode != 0, fabric.said
-    assert "rdmaprov's netplan files are unchanged" in fabric.said
-    assert lab.run(NODE, "ls /etc/netplan") == "50-admin.yaml\n"
-    lab.run(NODE, "rm /usr/local/sbin/netplan")
-    assert fabric.changes({})
-    assert not fabric.changes({})
-
-
 def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric, tmp_path):
     """It has another name there, and an MTU that the role fabric does not set."""
     netdev = lab.netdev(NODE, 0)

@@ -10,7 +10,6 @@ pytestmark = pytest.mark.lab
 SHARED = True
 NODES = ("node1", "node2")
 MTU = 4200
-PING_BYTES = 4172  # MTU less 20 bytes of IPv4 and 8 of ICMP
 ROCE_TOS = 106  # DSCP 26, ECT(0)
 WRITE_BYTES = 65536
 WRITES = 50
@@ -90,24 +89,6 @@ def test_bytecode_of_what_is_sent_as_an_archive_is_kept(lab):
         "diff before after | grep -c '^>'",
     )
     assert seen.split() == ["42", "42", "1"]
-
-
-@pytest.mark.parametrize("rail", [0, 1])
-def test_jumbo_frame_passes_unfragmented(fabric, rail):
-    seen = fabric.run("node1", f"ping -M do -s {PING_BYTES} -c 2 -i 0.3 {address('node2', rail)}")
-    assert " 0% packet loss" in seen
-
-
-def test_frame_above_the_mtu_does_not_pass(fabric):
-    seen = fabric.call("node1", f"ping -M do -s {PING_BYTES + 1} -c 1 {address('node2', 0)}")
-    assert "message too long" in seen.stdout + seen.stderr
-
-
-@pytest.mark.parametrize("rail", [0, 1])
-def test_rdma_write_crosses_the_rail(fabric, rail):
-    before = sum(received_bytes(fabric, rail))
-    write(fabric, rail)
-    assert sum(received_bytes(fabric, rail)) - before >= WRITES * WRITE_BYTES
 
 
 def test_roce_mtu_follows_the_link_mtu(fabric):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.cli.certified import make_key, public
-from tests.lab.fleet import FOUR, NODES, Fleet, leftovers_of_accept
+from tests.lab.fleet import NODES, Fleet, leftovers_of_accept
 from tests.site_runs import WAIT_S, SiteRuns
 from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.waiting import until
@@ -18,7 +18,6 @@ from tests.unit.helpers.waiting import until
 from rdmaprov.acceptance.ranks.request import LEASE_S, STARTING_S
 from rdmaprov.lab import monitor
 from rdmaprov.replace.journal import Journal, journal_directory
-from rdmaprov.runs.groups import fold_names
 
 pytestmark = [pytest.mark.lab, pytest.mark.hours]
 
@@ -105,36 +104,6 @@ def test_replaced_machine_is_drained_proven_and_returned(lab, tmp_path):
         assert service(slurm) == [f"{name}|idle|none" for name in NODES]
         assert slurm.ask("srun", "-w", NODE, "echo", "a job") == "a job"
         assert slurm.ask("scontrol", "show", "reservation", "-o").startswith("No reservations")
-
-
-def test_rolling_apply_stops_at_the_node_that_fails_and_goes_on_there(fleet_of_four, tmp_path):
-    lab = fleet_of_four.lab
-    first, second, third, fourth = FOUR
-    lab.must("fault", third, "disk-full")
-    with scheduled(lab, tmp_path) as (fleet, slurm):
-        variables = fleet.site / "group_vars/all.yml"
-        variables.write_text(variables.read_text().replace("swappiness: 10", "swappiness: 20"))
-        roll = ("apply", "--serial", "1", "--roles", "limits")
-
-        code, said = fleet.run(*roll)
-        assert code == 1, said
-        assert f"in service: {fold_names([first, second])}" in said
-        assert f"stopped: {third}: apply" in said
-        assert f"not started, in service: {fourth}" in said
-        stopped = f"{third}|drained|rdmaprov: apply stopped at apply: failed"
-        idle = [f"{name}|idle|none" for name in FOUR]
-        assert service(slurm) == [*idle[:2], stopped, idle[3]]
-        assert [swappiness(lab, name) for name in FOUR] == ["20", "20", "10", "10"]
-
-        lab.must("heal", third)
-        code, said = fleet.run(*roll)
-        assert code == 0, said
-        assert service(slurm) == idle
-        assert [swappiness(lab, name) for name in FOUR] == ["20"] * 4
-
-
-def swappiness(lab, node):
-    return lab.run(node, "cat /proc/sys/vm/swappiness").strip()
 
 
 def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_run_ends(

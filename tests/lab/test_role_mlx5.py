@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from tests.lab.play import DISK_FULL
 
 pytestmark = pytest.mark.lab
 
@@ -35,16 +34,6 @@ def test_parameter_that_the_module_lacks_is_refused(lab, play):
     assert play.run({"mlx5_module_parameters": {"mlx5_core": {"log_num_mtt": 24}}}).returncode != 0
     assert "mlx5_core has no parameter log_num_mtt" in play.said
     assert lab.call(NODE, "ls /etc/modprobe.d/rdmaprov.conf").returncode != 0
-
-
-def test_full_disk_is_named_and_the_next_run_repairs(lab, play):
-    lab.must("fault", NODE, "disk-full")
-    assert play.run({**WANTED, "apply_reboot": "never"}).returncode != 0
-    assert DISK_FULL.search(play.said)
-    lab.must("heal", NODE)
-    assert play.changes({**WANTED, "apply_reboot": "never", "mlx5_initramfs": "never"})
-    assert "mlx5_core prof_sel is 2, expected 1" in play.said
-    assert parameters(lab) == ["1", "2"]
 
 
 def test_reboot_that_is_due_is_done_once(lab, play):

@@ -1,4 +1,7 @@
-"""Lossless RoCE on a real node: faults repaired, and all there again after boot and reloads."""
+"""Lossless RoCE on a real node: faults repaired, and all there again after reloads.
+
+That a factory node becomes so, and is so after a boot, is in test_pass.
+"""
 
 import time
 from contextlib import suppress
@@ -69,14 +72,6 @@ def lossless(lab, play):
     return play
 
 
-def test_factory_node_becomes_lossless_and_stays(lab, play):
-    assert settings(lab) != RIGHT
-    assert play.changes({})
-    assert settings(lab) == RIGHT
-    assert not play.changes({})
-    lab.keep("lossless")
-
-
 def test_faults_are_repaired_together(lab, lossless):
     for fault in FAULTS:
         lab.must("fault", NODE, fault, "--rail", str(RAIL))
@@ -94,12 +89,6 @@ def test_faults_are_repaired_together(lab, lossless):
 def test_all_is_right_after_what_is_loaded_anew(lab, what):
     Rail(lab, NODE).run(LINK if what == "link" else RELOAD)
     assert is_right_again(lab)
-
-
-def test_all_is_right_after_a_boot(lab, lossless):
-    lab.must("reboot", NODE)
-    assert is_right_again(lab)
-    assert not lossless.changes({})
 
 
 def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):

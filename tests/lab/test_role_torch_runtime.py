@@ -16,12 +16,6 @@ TOUCHES = (NODE,)
 PROOF = "/var/lib/rdmaprov/torch_runtime.json"
 
 
-def test_interpreter_is_proven_once(lab, play):
-    assert play.changes({})
-    assert '"torch": "2.13.0+cpu"' in lab.run(NODE, f"cat {PROOF}")
-    assert not play.changes({})
-
-
 def test_node_without_a_route_takes_torch_from_its_wheelhouse(lab, play, tmp_path):
     """Its Python has no pip, and no repository is reached; the wheelhouse has pip's wheel."""
     wheel(tmp_path, "2.13.0")

@@ -47,6 +47,9 @@ def test_rails_get_their_addresses_routes_and_rules(node: FakeMachine, ip: IpRou
     assert ip.rules == {"-4": [(1000, "198.18.0.1", "1000")], "-6": [(1001, "fd00:1::1", "1001")]}
     assert [node.value(ARP + name) for name in fabric.SETTINGS] == ["1", "2", "2"]
     assert not node.names("/run/rdmaprov/unread/systemd-networkd")
+    before = copy.deepcopy((ip.links, ip.routes, ip.rules))
+    assert apply(node) == []
+    assert (ip.links, ip.routes, ip.rules) == before
 
 
 def test_infiniband_without_ipoib_is_left_alone(node: FakeMachine, ip: IpRoute):
@@ -61,13 +64,6 @@ def test_infiniband_without_ipoib_is_left_alone(node: FakeMachine, ip: IpRoute):
     assert (ip.links, ip.up) == before
 
 
-def test_second_run_changes_nothing(node: FakeMachine, ip: IpRoute):
-    apply(node)
-    before = copy.deepcopy((ip.links, ip.routes, ip.rules))
-    assert apply(node) == []
-    assert (ip.links, ip.routes, ip.rules) == before
-
-
 def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
     apply(node)
     text = node.read(NETWORK_FILE.format("ens1")) or ""
@@ -80,26 +76,6 @@ def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
     ):
         assert lines in text
     assert "net/ipv4/conf/ens1/arp_ignore = 1\n" in (node.read(fabric.OWN_FILE) or "")
-
-
-def test_exchanged_addresses_are_put_right(node: FakeMachine, ip: IpRoute):
-    apply(node)
-    ip.links.update(ens1=["fd00:1::1/64"], ens2=["198.18.0.1/24"])
-    assert {each["setting"] for each in apply(node)} == {"address"}
-    assert ip.links == {
-        "eno1": ["10.0.2.15/24"],
-        "ens1": ["198.18.0.1/24"],
-        "ens2": ["fd00:1::1/64"],
-    }
-
-
-def test_rail_that_the_site_gives_another_address_gets_it(node: FakeMachine, ip: IpRoute):
-    apply(node)
-    rails = [{"netdev": "ens1", "address": "fd00::9/64"}, RAILS[1]]
-    apply(node, rails=rails)
-    assert ip.links["ens1"] == ["fe80::1/64", "fd00::9/64"]
-    assert ip.rules == {"-4": [], "-6": [(1001, "fd00:1::1", "1001"), (1000, "fd00::9", "1000")]}
-    assert apply(node, rails=rails) == []
 
 
 def test_address_with_another_prefix_length_is_replaced(node: FakeMachine, ip: IpRoute):

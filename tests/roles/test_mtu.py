@@ -6,7 +6,6 @@ import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import Refused
-from plugins.module_utils.rails import find
 from plugins.module_utils.roles import mtu
 from tests.roles.fake import FakeMachine, given
 
@@ -118,12 +117,6 @@ def test_partition_that_cuts_the_mtu_is_named(node: FakeMachine):
     node.programs["ip link set dev"] = set_mtu
     with pytest.raises(NodeError, match=r"MTU is 2044 after it was set to 4092: the partition's"):
         converge(node, mtu, arguments(mtu_bytes=4092), check=False)
-
-
-def test_rdma_device_is_found_whatever_its_name(node: FakeMachine):
-    assert [(rail.netdev, rail.rdma) for rail in find(node, [{"pci": "0000:18:00.0"}])] == [
-        ("ens1", "rocep24s0")
-    ]
 
 
 @pytest.fixture

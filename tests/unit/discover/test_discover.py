@@ -254,16 +254,6 @@ def test_sick_node_does_not_lower_what_the_site_demands(machine: Path, tmp_path:
 
 
 @pytest.mark.program
-def test_nodes_are_read_through_ansible(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    local = f"ansible_connection: local\nansible_python_interpreter: {sys.executable}\n"
-    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": local})
-    assert run(["discover", str(site), "--limit", "n1"]) == ExitCode.UNKNOWN  # it has no rail
-    out = capsys.readouterr().out
-    assert "# host_vars/n1.yml" in out
-    assert "peermem_kernel_version: " in out
-
-
-@pytest.mark.program
 def test_unreachable_node_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = "ansible_host: 127.0.0.1\nansible_port: 1\n"
     site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": text})
