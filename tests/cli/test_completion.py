@@ -91,8 +91,6 @@ import sys
 {{}}
 print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
-EVERY_HELP = "from rdmaprov.cli import document; document.markdown()"
-COMPLETION = "from rdmaprov.cli import cli; cli.main(['x'], 'rdmaprov', standalone_mode=False)"
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,6 @@ def test_healthy_subnet_ends_with_0(texts, explain):
     code, said, _ = explain(texts.directory)
     assert code == ExitCode.OK
     assert said.splitlines()[-1] == "healthy: 8 switches, 32 HCAs, 64 links, 0 credit loops"
-
-
-def test_json_of_a_healthy_subnet(texts, explain):
     code, said, _ = explain(texts.directory, "--json")
     document = json.loads(said)
     assert code == ExitCode.OK

@@ -130,12 +130,6 @@ def test_quiet_and_verbose_of_check(place):
     assert on_terminal(["-q", "check", "site"], place) == Seen(0, "", "")
 
 
-def test_quiet_and_verbose_do_not_go_together(place):
-    seen = on_terminal(["--quiet", "check", "site", "--verbose"], place, NO_COLOR="1")
-    assert seen.code == ExitCode.USAGE
-    assert "error: --quiet and --verbose exclude each other" in seen.terminal
-
-
 def test_verbose_plan_says_what_ansible_says(place):
     hosts = LOCAL.replace("local}", "ssh, ansible_host: 127.0.0.1, ansible_port: 1}")
     sites.write(place / "site", {"hosts.yml": hosts})

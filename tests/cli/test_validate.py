@@ -183,8 +183,18 @@ def validated(place, *words):
     return nodes, data["complete"]["fleet"], data["complete"]["left_out"]
 
 
-def test_run_of_everything_is_complete(place):
-    assert validated(place) == ({"n1", "n2"}, True, [])
+@pytest.mark.parametrize(
+    ("words", "nodes", "fleet", "left_out"),
+    [
+        ((), {"n1", "n2"}, True, []),
+        (("--limit", "n1"), {"n1"}, False, []),
+        (("-k", "hugepages"), set(), False, ["-k hugepages"]),
+        (("-m", "state"), set(), False, ["-m state"]),
+        (("test_hugepages.py",), set(), False, [str(SUITE / "test_hugepages.py")]),
+    ],
+)
+def test_run_is_complete_for_nodes_it_left_no_check_out_of(place, words, nodes, fleet, left_out):
+    assert validated(place, *words) == (nodes, fleet, left_out)
 
 
 def test_plain_pytest_keeps_the_same_results(place):
@@ -204,27 +214,6 @@ def test_plain_pytest_keeps_the_same_results(place):
     assert own["nodes"] == data["nodes"]
     tests = [{each["test"].rpartition("/")[2] for each in of["checks"]} for of in (own, data)]
     assert tests[0] == tests[1]
-
-
-def test_limited_run_is_complete_for_its_node_and_not_for_the_fleet(place):
-    assert validated(place, "--limit", "n1") == ({"n1"}, False, [])
-
-
-@pytest.mark.parametrize(
-    ("words", "left_out"),
-    [(("-k", "hugepages"), ["-k hugepages"]), (("-m", "state"), ["-m state"])],
-)
-def test_run_of_some_checks_is_complete_for_nobody(place, words, left_out):
-    assert validated(place, *words) == (set(), False, left_out)
-
-
-def test_run_of_some_files_is_complete_for_nobody(place):
-    nodes, fleet, left_out = validated(place, "test_hugepages.py")
-    assert (nodes, fleet, [Path(each).name for each in left_out]) == (
-        set(),
-        False,
-        ["test_hugepages.py"],
-    )
 
 
 def test_run_that_ends_at_its_first_failure_is_complete_for_the_nodes_before(place):

@@ -58,24 +58,17 @@ def test_healthy_nodes_pass(fleet):
     assert results["findings"] == []
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_bad_rail_is_named(fleet, name):
-    fleet.lab.must("fault", BAD, name, "--rail", str(RAIL))
+@pytest.mark.parametrize(
+    ("words", "rails"),
+    [
+        *((("fault", BAD, name, "--rail", str(RAIL)), {RAIL}) for name in FAULTS),
+        *((("ssh", BAD, "--", command), {RAIL}) for command in (SLOW, BLOCK)),
+        (("fault", BAD, "rail-addresses-swapped"), {0, 1}),
+    ],
+    ids=[*FAULTS, "slow", "firewall", "swapped"],
+)
+def test_a_bad_rail_is_named(fleet, words, rails):
+    fleet.lab.must(*words)
     code, said, _, results = measure(fleet, *PATHS_ALONE)
     assert code == 1, said
-    assert named(results) == {(BAD, RAIL)}, said
-
-
-@pytest.mark.parametrize("command", [SLOW, BLOCK], ids=["slow", "firewall"])
-def test_a_rail_that_is_slow_or_behind_a_firewall_is_named(fleet, command):
-    fleet.lab.run(BAD, command)
-    code, said, _, results = measure(fleet, *PATHS_ALONE)
-    assert code == 1, said
-    assert named(results) == {(BAD, RAIL)}, said
-
-
-def test_rails_that_are_swapped_are_named(fleet):
-    fleet.lab.must("fault", BAD, "rail-addresses-swapped")
-    code, said, _, results = measure(fleet, *PATHS_ALONE)
-    assert code == 1, said
-    assert named(results) == {(BAD, 0), (BAD, 1)}, said
+    assert named(results) == {(BAD, rail) for rail in rails}, said

@@ -30,12 +30,6 @@ def remote_tasks(said):
     return len(re.findall(r"^(?:ok|changed): \[\S+\] => \{.*\"pending\"", said, re.M))
 
 
-def test_parameter_that_the_module_lacks_is_refused(lab, play):
-    assert play.run({"mlx5_module_parameters": {"mlx5_core": {"log_num_mtt": 24}}}).returncode != 0
-    assert "mlx5_core has no parameter log_num_mtt" in play.said
-    assert lab.call(NODE, "ls /etc/modprobe.d/rdmaprov.conf").returncode != 0
-
-
 def test_reboot_that_is_due_is_done_once(lab, play):
     variables = {**WANTED, "apply_reboot": "if-needed", "mlx5_initramfs": "always"}
     before = lab.run(NODE, BOOT)

@@ -104,12 +104,6 @@ def test_repository_that_another_key_signed_is_refused(lab, play, site):
     assert lab.call(NODE, "ls /etc/apt/sources.list.d/rdmaprov-ofed.list").returncode != 0
 
 
-def test_version_that_is_not_there_is_refused(lab, play, site):
-    assert play.run(doca(site, ofed_version="3.9.9")).returncode != 0
-    assert "has 3.1.0-091513, expected doca-ofed 3.9.9 (ofed_version)" in play.said
-    assert "doca-ofed" not in lab.run(NODE, STATUS)
-
-
 def test_lock_that_is_held_is_named(lab, play, site):
     lab.must("fault", NODE, "dpkg-lock-held")
     assert play.run(doca(site)).returncode != 0

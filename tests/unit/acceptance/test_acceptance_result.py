@@ -180,14 +180,6 @@ def test_verdict_names_the_nodes_that_were_unreachable_and_why():
         assert last.text == f"3 nodes {verdict}; unreachable: n1, n2 (ssh: connection refused)"
 
 
-def test_the_schema_refuses_what_it_does_not_know():
-    found = as_document(GateResult(("n0", "n1")))
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**found, "surprise": 1}, SCHEMA)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**found, "verdict": "fine"}, SCHEMA)
-
-
 @pytest.mark.parametrize(
     ("place", "said"),
     [
@@ -202,14 +194,6 @@ def test_the_schema_refuses_what_it_does_not_know():
 )
 def test_a_finding_is_one_line_that_names_its_place(place, said):
     assert Finding("rail.slow", "a\nb\x1b[31m", "do", **place).text == rf"{said}: a\nb\x1b[31m. do"
-
-
-def test_wrong_options_are_two_lines(capsys, tmp_path):
-    assert run(["accept", str(tmp_path / "none")]) == ExitCode.INVALID_SITE
-    assert run(["accept", str(tmp_path), "--sizes", "7"]) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert "--sizes 7: 7 is not a multiple of 8 B" in said
-    assert "Traceback" not in said
 
 
 def test_a_node_alone_and_nodes_that_are_not_there(tmp_path, monkeypatch):

@@ -63,15 +63,6 @@ class Scheduler:
             if not self.now[name].busy:
                 self.now[name] = replace(self.now[name], idle=idle)
 
-    def drain(self, node, reason):
-        raise AssertionError(node, reason)
-
-    def resume(self, node):
-        raise AssertionError(node)
-
-    def resume_command(self, node):
-        return node
-
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):

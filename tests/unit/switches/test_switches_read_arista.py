@@ -46,20 +46,12 @@ def eos_ports(tmp_path, *lines):
     return saved.write("config.txt", "\n".join((*lines, CONFIG))).read().ports
 
 
-def test_arista_port_of_a_channel_has_its_settings(tmp_path):
-    first = eos_ports(tmp_path)[0]
+def test_arista_port_has_its_channel_s_settings_and_is_unknown_without_its_profile(tmp_path):
+    first, second, third, *_ = eos_ports(tmp_path)
     assert (first.mtu_bytes, first.pfc_tx, first.trusts_dscp) == (9214, LOSSLESS, True)
     assert first.dscp_class == {24: 3, 26: 3}
-
-
-def test_arista_profile_that_is_missing_leaves_the_port_unknown(tmp_path):
-    second = eos_ports(tmp_path)[1]
     assert (second.pfc_tx, second.trusts_dscp, second.ecn) == (None, None, None)
-
-
-def test_arista_policy_of_a_port_is_not_read(tmp_path):
-    third = eos_ports(tmp_path)[2]
-    assert (third.pfc_tx, third.dscp_class) == (LOSSLESS, None)
+    assert (third.pfc_tx, third.dscp_class) == (LOSSLESS, None)  # no policy of a port is read
 
 
 def test_arista_settings_of_the_whole_switch(tmp_path):
