@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from typing import Any
 
 import pytest
 from tests.cli.hostile_sites import Hostile
@@ -20,7 +21,7 @@ HOSTS = cases(__file__, "hosts")
 
 def completed(place, before="", verb="validate"):
     words = f"rdmaprov {verb} site --limit {before}"
-    asked = {"COMP_WORDS": words, "COMP_CWORD": "4", "_RDMAPROV_COMPLETE": "bash_complete"}
+    asked: Any = {"COMP_WORDS": words, "COMP_CWORD": "4", "_RDMAPROV_COMPLETE": "bash_complete"}
     done = call(cwd=place, **asked)
     assert done.stderr == ""
     return [line.removeprefix("plain,") for line in done.stdout.split()]
@@ -88,6 +89,7 @@ HEAVY = (
 )
 ASKED = f"""
 import sys
+from typing import Any
 {{}}
 print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """

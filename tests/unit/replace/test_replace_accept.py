@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -78,7 +79,7 @@ def made(tmp_path, monkeypatch):
     screen = Screen(Console(quiet=True), mask)
     ready = Prepared(load_site(site), Passwords(None), mask, screen, ())
     journal = Journal(tmp_path / "runs/replace", PROOFS)
-    scheduler = Scheduler()
+    scheduler: Any = Scheduler()
     work = Work(Asked(site, ("n1",), {}, False, "", (), 0), ready, scheduler, scheduler, journal)
     seen = SimpleNamespace(paths=[], gates=[], code=ExitCode.OK, findings=[])
 
@@ -230,7 +231,7 @@ def work(tmp_path, monkeypatch):
     journal = Journal(tmp_path / "runs/replace", PROOFS)
     found = reach.NodeFacts({"n1": NODE}, {})
     monkeypatch.setattr(reach, "read_nodes", lambda *_, **_more: found)
-    scheduler = Scheduler()
+    scheduler: Any = Scheduler()
     return Work(Asked(site, ("n1",), {}, False, "", (), 0), ready, scheduler, scheduler, journal)
 
 
