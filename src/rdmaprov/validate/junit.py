@@ -1,4 +1,4 @@
-"""junit.xml of a run, written check by check.
+"""junit.xml of a run, written in pieces.
 
 pytest's own writer keeps all of it in memory, and a large fleet has half a million checks.
 """
