@@ -42,8 +42,9 @@ _CLOCKS = ("day1", "near1", "iso1", "bsd1", "day2", "iso2", "bsd2")
 # What each line has that matters, for grep -E; the others cost next to nothing.
 MATTERS = (
     "NVRM: |SXid |mlx5_|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck|Hardware Error|EDAC "
-    "|Memory failure|memory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
-    "|Oops: |BUG: unable|Internal error: |kernel BUG|Kernel panic|protection fault"
+    "|Memory failure|[Mm]emory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
+    "|Oops: |BUG: (unable|kernel)|Unable to handle|opcode: |double fault|stack segment|divide error"
+    "|Internal error: |kernel BUG|Kernel panic|protection fault|Card not present"
     "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|without any active|Linux version "
     "|change power state|; giving up|Request device "
     "|IO_PAGE_FAULT|arm-smmu-v3 |rdmaprov: |Nvlink Core is being|: probe (of|with driver) "
