@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from jinja2 import Environment
+from tests.unit.helpers.slurm_cluster import running_cluster
 from xdist.scheduler import LoadScopeScheduling
 
 # Two labs share the tests of the lab. One begins with all that needs provisioned nodes, so that
@@ -113,6 +114,13 @@ def at_large():
         (Path(os.environ[LABS]) / str(uuid.uuid4())).write_text(str(directory))
 
     return remember
+
+
+@pytest.fixture(scope="module")
+def cluster(request):
+    """Provide a Slurm of its own for a module, of its NAMES."""
+    with running_cluster(getattr(request.module, "NAMES", ("n1", "n2"))) as made:
+        yield made
 
 
 def pytest_unconfigure(config) -> None:

@@ -1,14 +1,7 @@
-"""A Slurm for a module's tests, of its NAMES, and a fresh site for each, of its HOSTS."""
+"""A fresh site for each test of a Slurm's nodes, of its module's HOSTS."""
 
 import pytest
-from tests.cli.slurm_place import HOSTS, NAMES, fresh_place
-from tests.unit.helpers.slurm_cluster import running_cluster
-
-
-@pytest.fixture(scope="module")
-def cluster(request):
-    with running_cluster(getattr(request.module, "NAMES", NAMES)) as made:
-        yield made
+from tests.cli.slurm_place import HOSTS, fresh_place
 
 
 @pytest.fixture

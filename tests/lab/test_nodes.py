@@ -62,16 +62,6 @@ def test_factory_node_has_nothing_configured(lab):
     assert seen[3:] == ["0", "0", "running", "pcp"]
 
 
-def test_node_has_two_numa_nodes_and_a_rail_on_each(lab):
-    rails = " ".join(lab.netdev("node1", rail) for rail in (0, 1))
-    seen = lab.run(
-        "node1",
-        "ls -d /sys/devices/system/node/node? | wc -l\n"
-        f"for each in {rails}; do cat /sys/class/net/$each/device/../numa_node; done",
-    )
-    assert seen.split() == ["2", "0", "1"]
-
-
 def test_rail_has_an_rdma_device_named_after_it(lab):
     links = json.loads(lab.run("node1", "rdma -j link"))
     assert {link["ifname"]: link["netdev"] for link in links} == {

@@ -73,3 +73,7 @@ class FakeMachine(Machine):
 def given(role: str, **changed: object) -> dict[str, Any]:
     """Return what a task of the role gives: the defaults of its spec, and what a site says."""
     return {name: of.get("default") for name, of in ARGUMENTS[role].items()} | changed
+
+
+def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(change["layer"], change["device"]) for change in result["changes"]]

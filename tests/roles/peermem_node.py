@@ -47,7 +47,3 @@ def answer(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
 def arguments(mode: str = "nvidia-peermem", **changed: object) -> dict[str, Any]:
     given = {"rails": [{"netdev": "ens1"}], "mode": mode, "gpu_module": ""}
     return {**given, "gpu_persistence": "keep", **changed}
-
-
-def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(change["layer"], change["device"]) for change in result["changes"]]

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,23 +124,12 @@ def test_change_on_the_way_is_running_first_and_configured_once_confirmed(node: 
     assert node.read("/configured") == "new"
 
 
-def test_revert_script_takes_the_steps_back(node: FakeMachine):
-    timer = armed(node)
-    subprocess.run(["/bin/sh", Path(node.path(f"{guard.STATE}/{timer}"))], check=True)
-    assert node.read("/running") == "old"
-
-
 def test_no_timer_no_change(node: FakeMachine):
     node.put("/running", "old")
     node.programs |= {"systemd-run": CommandFailed(["systemd-run"], 1, "no bus"), "sh -c": ""}
     with pytest.raises(NodeError, match="no bus"):
         converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
     assert node.read("/running") == "old"
-
-
-def test_late_confirmation_is_an_error(node: FakeMachine):
-    with pytest.raises(NodeError, match="reverted before it was confirmed"):
-        guard.confirm(node, "rdmaprov-revert-7")
 
 
 def test_only_timers_of_changes_are_confirmed(node: FakeMachine):

@@ -10,7 +10,7 @@ from plugins.module_utils.hugepages.hugetlb import directory_of
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import hugepages
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, layers
 from tests.roles.hugepages_node import CFG, ENTRY, LARGE, LINK, OF_64K, SMALL, UNIT, Node, run
 from tests.tables import cases
 
@@ -18,10 +18,6 @@ from tests.tables import cases
 @pytest.fixture
 def node(machine: FakeMachine) -> Node:
     return Node.made(machine.root)
-
-
-def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(change["layer"], change["device"]) for change in result["changes"]]
 
 
 def test_numa_nodes_get_their_pages_now_and_at_boot(node: Node):

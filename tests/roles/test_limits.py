@@ -1,14 +1,12 @@
 """The limits: locked memory of logins and services, kernel settings; running and configured."""
 
-from typing import Any
-
 import pytest
 from plugins.module_utils import sysctl
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import limits
-from tests.roles.fake import FakeMachine
+from tests.roles.fake import FakeMachine, layers
 from tests.roles.limits_node import DROP_IN, LOGINS, SWAPPINESS, SYSCTL, Node, arguments
 from tests.tables import cases
 
@@ -16,10 +14,6 @@ from tests.tables import cases
 @pytest.fixture
 def node(machine: FakeMachine) -> Node:
     return Node.made(machine.root)
-
-
-def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(change["layer"], change["device"]) for change in result["changes"]]
 
 
 def test_factory_node_gets_its_limits(node: Node):

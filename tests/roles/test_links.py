@@ -67,13 +67,18 @@ def test_device_that_nothing_manages_may_be_managed_later(node: FakeMachine, unm
         Links(node, "auto").of("ens1")
 
 
-def test_network_manager_that_was_stopped_is_named(node: FakeMachine):
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        (8, NotYet, "NetworkManager is installed and does not run: see journalctl"),
+        (3, CommandFailed, "timeout"),
+    ],
+)
+def test_network_manager_that_was_stopped_or_does_not_answer_is_named(node, code, error, said):
     with_network_manager(node)
     del node.programs["nmcli -g GENERAL.STATE device show ens1"]
-    node.programs["nmcli -g GENERAL.STATE"] = CommandFailed(["nmcli"], 8, "not running")
-    with pytest.raises(
-        NotYet, match="NetworkManager is installed and does not run: see journalctl"
-    ):
+    node.programs["nmcli -g GENERAL.STATE"] = CommandFailed(["nmcli"], code, "timeout")
+    with pytest.raises(error, match=said):
         Links(node, "auto").of("ens1")
 
 
@@ -87,14 +92,6 @@ def test_wicked_is_named_where_it_configures_the_links(node: FakeMachine):
     assert Links(node, "auto").of("ens1").name == "NetworkManager"
     with_network_manager(node, "100 (connected (externally))\n")
     with pytest.raises(Refused, match="wicked"):
-        Links(node, "auto").of("ens1")
-
-
-def test_manager_that_does_not_answer_is_an_error(node: FakeMachine):
-    with_network_manager(node)
-    node.programs["nmcli -g GENERAL.STATE"] = CommandFailed(["nmcli"], 3, "timeout")
-    del node.programs["nmcli -g GENERAL.STATE device show ens1"]
-    with pytest.raises(CommandFailed, match="timeout"):
         Links(node, "auto").of("ens1")
 
 

@@ -1,6 +1,5 @@
 """The RDMA drivers: flavours, versions, kernels, holds, and what runs."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +44,14 @@ def test_factory_node_has_the_kernels_own_drivers(node: AptNode):
     assert not node.holds
 
 
-def test_lost_tool_is_installed(node: AptNode):
+@pytest.mark.parametrize("source", ["inbox", "keep"])
+def test_lost_tool_is_installed_where_no_vendor_is(node: AptNode, source: str):
     del node.packages["rdma-core"]
-    result = run(node, "inbox")
+    result = run(node, source)
     assert [change["seen"] for change in result["changes"]] == ["absent: rdma-core"]
     assert result["interrupts"] == []
     assert node.packages["rdma-core"] == ("ii", "44.0-2")
+    assert not run(node, source)["changed"]
 
 
 def test_tool_that_no_repository_has_is_named(node: AptNode):
@@ -95,12 +96,6 @@ def test_keep_leaves_a_vendors_drivers_that_no_package_brought(node: AptNode):
         False,
         ["RDMA drivers: mlnx_ofed 24.10-1.1.4.0 stays (ofed_source: keep)"],
     )
-
-
-def test_keep_installs_tools_where_no_vendor_is(node: AptNode):
-    del node.packages["rdma-core"]
-    assert [change["seen"] for change in run(node, "keep")["changes"]] == ["absent: rdma-core"]
-    assert not run(node, "keep")["changed"]
 
 
 def test_way_back_to_the_kernels_own_drivers(node: AptNode):
@@ -188,14 +183,6 @@ def test_driver_that_no_package_brought_is_refused(node: AptNode):
         Refused, match=r"mlx5_core is /lib/modules/.*/updates/dkms/mlx5_core.ko, not"
     ):
         run(node, "inbox")
-
-
-def test_record_of_holds_names_ours(node: AptNode):
-    node.holds = {"linux-image-amd64"}
-    run(node)
-    ours = json.loads(node.read("/var/lib/rdmaprov/ofed-holds.json") or "")
-    assert "doca-ofed" in ours
-    assert "linux-image-amd64" not in ours
 
 
 @pytest.mark.parametrize("firmware", ["keep", "update"])

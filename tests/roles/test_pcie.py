@@ -53,6 +53,7 @@ CONFIGURED = [
     ("configured", "rdmaprov-pcie.service", "start at boot"),
     ("configured", RULE, "content"),
 ]
+OF_PHYSICAL = "a virtual function uses that of its physical function"
 
 
 def test_factory_node_gets_it_all_and_a_second_run_changes_nothing(node: Node):
@@ -83,25 +84,19 @@ def test_what_the_node_does_not_have_is_skipped_with_a_reason(machine: FakeMachi
     ]
 
 
-def test_function_that_is_not_express_is_skipped(node: Node):
-    Path(node.path(f"/sys/bus/pci/devices/{NIC}/config")).write_bytes(bytes(256))
-    assert run(node)["notes"] == [f"ens1 {NIC}: MaxReadReq: the function is not PCI Express"]
-    node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/vendor", "0x1af4\n")
-    skipped = run(node)["notes"]
-    assert skipped == [f"ens1 {NIC}: MaxReadReq: virtio does not use it"]
-    node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/physfn/vendor")
-    skipped = run(node)["notes"]
-    assert skipped == [
-        f"ens1 {NIC}: MaxReadReq: a virtual function uses that of its physical function"
-    ]
-
-
-def test_guest_knows_its_virtual_function_by_number(node: Node):
-    node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/vendor", "0x15b3\n")
-    node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/device", "0x101c\n")
-    assert run(node)["notes"] == [
-        f"ens1 {NIC}: MaxReadReq: a virtual function uses that of its physical function"
-    ]
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({"config": "\0" * 256}, "the function is not PCI Express"),
+        ({"config": "\0" * 256, "vendor": "0x1af4\n"}, "virtio does not use it"),
+        ({"vendor": "0x1af4\n", "physfn/vendor": ""}, OF_PHYSICAL),
+        ({"vendor": "0x15b3\n", "device": "0x101c\n"}, OF_PHYSICAL),  # as a guest sees it
+    ],
+)
+def test_function_without_a_request_size_of_its_own_is_skipped(node, files, why):
+    for name, text in files.items():
+        node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/{name}", text)
+    assert run(node)["notes"] == [f"ens1 {NIC}: MaxReadReq: {why}"]
 
 
 def test_virtual_function_of_a_gpu_of_the_host_is_none(node: Node):

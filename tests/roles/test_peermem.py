@@ -8,17 +8,8 @@ from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import peermem
 from plugins.module_utils.roles.peermem import DROP_IN, UNIT
-from tests.roles.fake import FakeMachine
-from tests.roles.peermem_node import (
-    CLIENT,
-    FILE,
-    SYMBOLS,
-    VERSION,
-    answer,
-    arguments,
-    layers,
-    with_gpu,
-)
+from tests.roles.fake import FakeMachine, layers
+from tests.roles.peermem_node import CLIENT, FILE, SYMBOLS, VERSION, answer, arguments, with_gpu
 from tests.tables import cases
 
 OPTIONS = "/etc/modprobe.d/x.conf"

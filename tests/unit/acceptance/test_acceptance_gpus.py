@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from tests.tables import cases
-from tests.unit.helpers.preflight_facts import four_nodes
 
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
@@ -36,11 +35,6 @@ LOST_LINE = "Unable to determine the device handle for GPU0000:08:00.0: Unknown 
 def gpus(count):
     found, _ = parse_gpus("".join(ROWS.splitlines(keepends=True)[:count]))
     return {"gpus": {"gpus": found, "lost": [], "processes": [], "error": ""}}
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
-    return four_nodes(tmp_path_factory.mktemp("site"))
 
 
 def test_eight_whole_gpus():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.roles.torch_wheels import wheel
 from tests.tables import cases
-from tests.unit.helpers.preflight_facts import facts, four_nodes, tries
+from tests.unit.helpers.preflight_facts import facts, tries
 
 from rdmaprov.acceptance.ask import shapes
 from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
@@ -20,11 +20,6 @@ from rdmaprov.acceptance.preflight import reach
 from rdmaprov.probe.errors import NodeUnreachable
 
 ASKED = (1000.0, 1001.0)
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
-    return four_nodes(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import usual_shape
 from tests.madeup.site import site_nodes
 from tests.unit.helpers.nccl_runs import packed
-from tests.unit.helpers.preflight_facts import facts, four_nodes, tries
+from tests.unit.helpers.preflight_facts import facts, tries
 from tests.unit.helpers.swept_fleets import gate_site, swept, tuning
 
 from rdmaprov.acceptance.ask import shapes
@@ -200,11 +200,6 @@ def test_nvlink_that_the_site_does_not_state_is_a_note():
 
 
 DROPPED = "no answer in 5 s"
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
-    return four_nodes(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture

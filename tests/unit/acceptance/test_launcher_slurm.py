@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from tests.unit.helpers.accept_runs import job
-from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance.ask import shapes
@@ -31,12 +30,6 @@ from rdmaprov.probe.probe import Probe
 pytestmark = pytest.mark.waits
 
 NAMES = ("n0", "n1", "n2")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with running_cluster(NAMES) as made:
-        yield made
 
 
 @pytest.fixture

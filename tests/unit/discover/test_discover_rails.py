@@ -158,29 +158,33 @@ def lldpd(ends):
     return announced(ends).encode().hex()
 
 
-def test_neighbour_of_each_port_is_shown_and_nothing_of_it_is_written():
-    read = facts(lldpd=lldpd({"ens1": ("leaf-r0", "swp7"), "eno1": ("mgmt", "1")}))
-    assert list(variables.remarks(read)) == [
-        "mlx5_0 is cabled to leaf-r0 swp7 (read: lldpctl ens1)"
-    ]
-    assert variables.host_variables(read) == variables.host_variables(facts())
+LLDPAD = "R00C3010000000004ens10000007f0207040011223344550403056531060200780000\n"
 
 
-def test_bond_has_a_neighbour_at_each_port():
-    read = facts(BOND, lldpd=lldpd({"ens1": ("leaf-a", "1"), "ens2": ("leaf-b", "1")}))
-    assert list(variables.remarks(read)) == [
-        "mlx5_0 is cabled to leaf-a 1 (read: lldpctl ens1)",
-        "mlx5_0 is cabled to leaf-b 1 (read: lldpctl ens2)",
-    ]
-
-
-def test_lldpad_tells_it_too():
-    unit = "0207040011223344550403056531060200780000"
-    line = f"R00C3010000000004ens10000007f{unit}"
-    read = facts(lldpad=f"{line}\n".encode().hex())
-    assert list(variables.remarks(read)) == [
-        "mlx5_0 is cabled to 00:11:22:33:44:55 e1 (read: lldptool -t -n -i ens1)"
-    ]
+@pytest.mark.parametrize(
+    ("rail", "lldp", "said"),
+    [
+        (
+            RAIL,
+            {"lldpd": lldpd({"ens1": ("leaf-r0", "swp7"), "eno1": ("mgmt", "1")})},
+            ["leaf-r0 swp7 (read: lldpctl ens1)"],
+        ),
+        (
+            BOND,
+            {"lldpd": lldpd({"ens1": ("leaf-a", "1"), "ens2": ("leaf-b", "1")})},
+            ["leaf-a 1 (read: lldpctl ens1)", "leaf-b 1 (read: lldpctl ens2)"],
+        ),
+        (
+            RAIL,
+            {"lldpad": LLDPAD.encode().hex()},
+            ["00:11:22:33:44:55 e1 (read: lldptool -t -n -i ens1)"],
+        ),
+    ],
+)
+def test_neighbour_of_each_port_is_shown_and_nothing_of_it_is_written(rail, lldp, said):
+    read = facts(rail, **lldp)
+    assert list(variables.remarks(read)) == [f"mlx5_0 is cabled to {each}" for each in said]
+    assert variables.host_variables(read) == variables.host_variables(facts(rail))
 
 
 @pytest.mark.parametrize(

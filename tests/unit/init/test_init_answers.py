@@ -28,18 +28,18 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[str, st
     return message.removeprefix("error: "), hint.removeprefix("hint:  Run: ")
 
 
-def test_partition_keys_are_asked_for_on_infiniband(tmp_path: Path):
-    answers = "infiniband\nib[1:2]\nmlx\n400\n0\n0x8001\n"
+@pytest.mark.parametrize(
+    ("answers", "keys"),
+    [
+        ("infiniband\nib[1:2]\nmlx\n400\n0\n0x8001\n", ["0x8001"]),
+        ("RoCE\ngpu[1:2]\nens1\n100\n0\n", []),
+    ],
+)
+def test_missing_flags_are_asked_for_and_partition_keys_on_infiniband(tmp_path, answers, keys):
     done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
     assert done.exit_code == 0, done.output
-    assert load_site(tmp_path / "new").nodes[1].get("fabric_partition_keys") == ["0x8001"]
-
-
-def test_questions_are_asked_for_missing_flags(tmp_path: Path):
-    answers = "RoCE\ngpu[1:2]\nens1\n100\n0\n"
-    done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
-    assert done.exit_code == 0, done.output
-    assert len(load_site(tmp_path / "new").nodes) == 2
+    nodes = load_site(tmp_path / "new").nodes
+    assert [node.get("fabric_partition_keys") for node in nodes] == [keys, keys]
 
 
 def test_wrong_answer_is_asked_for_again_and_no_other_is_lost(tmp_path, monkeypatch):

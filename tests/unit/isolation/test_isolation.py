@@ -108,16 +108,18 @@ def test_slow_rounds_over_gloo_are_no_fault(slow):
     assert len(rounds) > max(slow)
 
 
-@pytest.mark.parametrize("share", [0.46, 0.56])
-def test_a_leaf_with_half_of_its_uplinks_is_named(share):
-    [part] = found(64, uplinks={"leaf2": share}, leaf_of=leaves(64, 8)).parts
+@pytest.mark.parametrize(
+    ("count", "size", "fault"),
+    [
+        *((64, 8, {"uplinks": {"leaf2": share}}) for share in (0.46, 0.56)),
+        (8, 2, {"uplinks": {"leaf2": 0.5}}),
+        (64, 16, {"under": {"leaf2": 0.4}}),
+    ],
+)
+def test_a_leaf_with_few_uplinks_or_that_loses_is_named(count, size, fault):
+    [part] = found(count, **fault, leaf_of=leaves(count, size)).parts
     assert (part.kind, part.name, part.proven) == ("leaf", "leaf2", True)
-    assert set(part.nodes) == {f"n{index}" for index in range(16, 24)}
-
-
-def test_a_leaf_that_loses_is_no_row_of_bad_nodes():
-    [part] = found(64, under={"leaf1": 0.4}, leaf_of=leaves(64, 16)).parts
-    assert (part.kind, part.name, part.proven) == ("leaf", "leaf1", True)
+    assert set(part.nodes) == {f"n{index}" for index in range(2 * size, 3 * size)}
 
 
 @pytest.mark.parametrize(("count", "size"), [(64, 16), (8, 2)])
@@ -187,11 +189,6 @@ def test_in_small_leaves_a_slow_node_is_a_node(sizes):
         [part] = parts
         assert (part.kind, part.nodes, part.proven) == ("node", (node,), not alone)
         assert (f"no other node of {leaf} was tested" in part.why) == alone
-
-
-def test_of_small_leaves_one_with_few_uplinks_is_a_leaf():
-    [part] = found(8, uplinks={"leaf2": 0.5}, leaf_of=leaves(8, 2)).parts
-    assert (part.kind, part.name, part.proven) == ("leaf", "leaf2", True)
 
 
 def test_a_node_that_is_slow_only_beside_a_bad_one_is_not_accused():

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
@@ -17,12 +16,6 @@ pytestmark = pytest.mark.waits
 
 NAMES = ("n0", "n1")
 ALONE = ("-w", "n0", "--exclusive")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with running_cluster(NAMES) as made:
-        yield made
 
 
 @pytest.fixture
