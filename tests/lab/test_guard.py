@@ -60,15 +60,6 @@ def apply(lab):
     return run
 
 
-def test_allowed_change_is_confirmed_over_a_new_connection(lab, apply):
-    done = apply(fabric_guard_allowed_netdevs=[MANAGEMENT])
-    assert done.returncode == 0, done.stdout
-    time.sleep(REVERT_S + 5)
-    mtu, *files = lab.run(NODE, SEEN).split()
-    assert int(mtu) == MTU
-    assert len(files) == 1  # and no timer
-
-
 def test_change_that_cuts_the_way_is_taken_back(lab, apply):
     # The connection that is open goes on; no new one gets through.
     lab.run(NODE, "true")

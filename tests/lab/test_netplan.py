@@ -62,19 +62,6 @@ def test_broken_file_of_the_admins_is_refused_and_the_node_boots(lab, fabric):
     assert settled(lab) == ["198.18.0.1/24", "198.18.1.1/24"]
 
 
-def test_file_of_ours_that_breaks_is_refused_and_the_node_boots(lab, fabric):
-    """One of the role mtu has the rail in another section, as a bond that was taken apart."""
-    netdev = lab.netdev(NODE, 0)
-    write(lab, ADMINS, "network:\n  version: 2\n")
-    old = f"/etc/netplan/91-rdmaprov-mtu-{netdev}.yaml"
-    write(lab, old, f"network:\n  version: 2\n  bonds:\n    {netdev}:\n      mtu: 4200\n")
-    refused(lab, fabric, "netplan rejects", "changes device type")
-    lab.must("reboot", NODE)
-    lab.run(NODE, f"rm {old}")
-    assert fabric.changes({})
-    assert not fabric.changes({})
-
-
 def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric, tmp_path):
     """It has another name there, and an MTU that the role fabric does not set."""
     netdev = lab.netdev(NODE, 0)

@@ -62,13 +62,6 @@ def test_factory_node_has_nothing_configured(lab):
     assert seen[3:] == ["0", "0", "running", "pcp"]
 
 
-def test_rail_has_an_rdma_device_named_after_it(lab):
-    links = json.loads(lab.run("node1", "rdma -j link"))
-    assert {link["ifname"]: link["netdev"] for link in links} == {
-        f"mlx5_{rail}": lab.netdev("node1", rail) for rail in (0, 1)
-    }
-
-
 def test_bytecode_of_what_is_sent_as_an_archive_is_kept(lab):
     seen = lab.run(
         "node1",
@@ -79,10 +72,6 @@ def test_bytecode_of_what_is_sent_as_an_archive_is_kept(lab):
         "diff before after | grep -c '^>'",
     )
     assert seen.split() == ["42", "42", "1"]
-
-
-def test_roce_mtu_follows_the_link_mtu(fabric):
-    assert "active_mtu:\t\t4096" in fabric.run("node1", "ibv_devinfo -d mlx5_0")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Hugepages on a real kernel: given, taken away by faults, reserved by the boot loader."""
+"""Hugepages on a real kernel: given, and reserved by the boot loader."""
 
 import pytest
 
@@ -12,17 +12,6 @@ COUNTS = {"hugepages_2m_per_numa_node": [40, 30]}
 
 def pools(lab):
     return [int(count) for count in lab.run(NODE, POOLS).split()]
-
-
-def test_pages_are_given_and_faults_repaired(lab, play):
-    assert play.changes(COUNTS)
-    assert pools(lab) == [40, 30]
-    assert not play.changes(COUNTS)
-    for fault, broken in (("hugepages-short", [30, 22]), ("hugepages-one-node", [70, 0])):
-        lab.must("fault", NODE, fault)
-        assert pools(lab) == broken
-        assert play.changes(COUNTS)
-        assert pools(lab) == [40, 30]
 
 
 def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):

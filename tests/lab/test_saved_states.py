@@ -5,7 +5,7 @@ import time
 
 import pytest
 from tests.lab.fleet import NODES
-from tests.lab.handle import FACTORY, crash
+from tests.lab.handle import FACTORY
 from tests.tables import cases
 
 from rdmaprov.lab import snapshot, ssh
@@ -68,25 +68,6 @@ def test_broken_node_is_as_it_was_and_has_the_right_time(lab):
     assert look(lab) == before
     assert_right_time(lab, NODE)
     lab.run(NODE, RAILS)
-
-
-def test_one_node_is_restored_and_the_other_left_alone(lab):
-    for node in NODES:
-        lab.run(node, "touch /root/new")
-    lab.must("restore", FACTORY, NODE)
-    assert lab.call(NODE, "test -e /root/new").returncode == 1
-    assert lab.call("node2", "test -e /root/new").returncode == 0
-
-
-def test_crashed_node_cannot_be_saved_and_is_restored(lab):
-    before = look(lab)
-    crash(lab, NODE)
-    refused = lab.rdmaprov("save", "crashed")
-    assert refused.returncode == 4
-    assert f"{NODE} is down: only a lab whose nodes are all up can be saved" in refused.stderr
-    assert "crashed" not in [state["name"] for state in lab.saved_states()]
-    lab.must("restore", FACTORY)
-    assert look(lab) == before
 
 
 def test_open_connection_ends_with_a_restore(lab):

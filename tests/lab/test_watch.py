@@ -225,12 +225,3 @@ def test_a_slow_rail_is_not_verified(lab, start):
     # One percent is for a real processor: an emulated one, which others share, is some thirty times
     # slower. What may never be is a program that reads without a pause.
     assert share < 0.3
-
-
-def test_what_soft_roce_does_not_count_is_unknown(start):
-    code, results, _ = start().end()
-    assert code == 4
-    texts = " ".join(unknown_texts(results))
-    for each in ("ECN marks", "CNPs", "imbalance"):
-        assert each in texts, texts
-    assert all(node["state"] == "unknown" for node in results["nodes"].values())

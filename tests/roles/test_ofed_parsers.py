@@ -85,6 +85,12 @@ def test_holder_of_the_lock_is_named(machine: FakeMachine):
         apt.Apt(machine).change(["x"], [])
 
 
+def test_indexes_that_cannot_be_read_are_named(machine: FakeMachine):
+    machine.programs["env"] = CommandFailed(["apt-get"], 100, "E: Failed to fetch x")
+    with pytest.raises(NodeError, match="indexes cannot be read: E: Failed to fetch x"):
+        apt.Apt(machine).distribution(["x"])
+
+
 @pytest.mark.parametrize(("said", "where"), cases(__file__, "full_disk_is_named"))
 def test_full_disk_is_named(said: str, where: str):
     assert str(manager.disk_full(said)).startswith(f"{where}: the disk is full")
