@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Two labs share the tests of the lab. One begins with all that needs provisioned nodes, so that
 # they are provisioned once at most. Each takes a module of the rest when free.
-PROVISIONED = ("test_acceptance", "test_false_greens", "test_validate", "test_watch")
+PROVISIONED = ("test_acceptance", "test_validate", "test_watch")
 ROOT = Path(__file__).parents[1]
 # Where the tests of a run write down the directories of their labs.
 LABS = "RDMAPROV_TESTS_LABS"

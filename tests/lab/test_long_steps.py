@@ -1,4 +1,7 @@
-"""A long step as a unit of a real systemd: an interrupted run, another controller, the next run."""
+"""A long step as a unit of a real systemd: an interrupted run, another controller, the next run.
+
+That a step which is killed is a failure with the reason is in tests/cli/test_long_steps.py.
+"""
 
 import os
 import signal
@@ -67,19 +70,3 @@ def test_long_step_outlives_its_controller_and_the_next_run_waits_for_it(lab, tm
     assert ours.results()["nodes"][NODE]["roles"]["mlx5"] == "unchanged"
     assert lab.run(NODE, LEFT) == ""
     assert "prof_sel=1" in lab.run(NODE, INSIDE)
-
-
-def test_long_step_that_is_killed_says_so_and_the_same_command_goes_on(lab, tmp_path):
-    fleet = slow(lab, tmp_path)
-    first = fleet.start("apply", *WORDS)
-    until_it_is_at_work(lab, first)
-    lab.run(NODE, "systemctl kill --signal=KILL 'rdmaprov-step-*'")
-    code, said = fleet.end(first)
-    assert code == ExitCode.FAILED, said
-    assert "signal 9 killed it (journalctl -u rdmaprov-step-mlx5-" in said
-    assert lab.run(NODE, LEFT) == ""
-    lab.run(NODE, f"rm {HOLD}")
-    code, said = fleet.run("apply", *WORDS)
-    assert code == ExitCode.PENDING, said
-    assert fleet.results()["nodes"][NODE]["roles"]["mlx5"] == "changed"
-    assert lab.run(NODE, LEFT) == ""

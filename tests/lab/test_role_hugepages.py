@@ -10,10 +10,6 @@ POOLS = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepa
 COUNTS = {"hugepages_2m_per_numa_node": [40, 30]}
 
 
-def pools(lab):
-    return [int(count) for count in lab.run(NODE, POOLS).split()]
-
-
 def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
     wanted = {**COUNTS, "hugepages_default_size": "1G", "apply_reboot": "never"}
     assert play.changes(wanted)
@@ -21,6 +17,7 @@ def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
     lab.must("reboot", NODE)
     assert "default_hugepagesz=1G" in lab.run(NODE, "cat /proc/cmdline")
     assert "1048576 kB" in lab.run(NODE, "grep Hugepagesize /proc/meminfo")
+    assert lab.run(NODE, POOLS).split() == ["40", "30"]
     assert not play.changes(wanted)
     assert play.changes(
         {
@@ -30,5 +27,5 @@ def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
             "apply_reboot": "never",
         }
     )
-    assert pools(lab) == [0, 0]
+    assert lab.run(NODE, POOLS).split() == ["0", "0"]
     assert "hugepage" not in lab.run(NODE, "cat /boot/grub/grub.cfg")

@@ -94,21 +94,10 @@ def state(name, site):
     return f"{name}-{port}"
 
 
-def test_factory_node_is_inbox(play):
-    assert not play.changes({"ofed_source": "inbox", "apply_reboot": "never"})
-
-
 def test_repository_that_another_key_signed_is_refused(lab, play, site):
     assert play.run(site("doca", "3.1.0", "doca", key="wrong")).returncode != 0
     assert "which ofed_repository_key_url does not have" in play.said
     assert lab.call(NODE, "ls /etc/apt/sources.list.d/rdmaprov-ofed.list").returncode != 0
-
-
-def test_lock_that_is_held_is_named(lab, play, site):
-    lab.must("fault", NODE, "dpkg-lock-held")
-    assert play.run(doca(site)).returncode != 0
-    assert "dpkg has been locked by process" in play.said
-    lab.must("heal", NODE)
 
 
 def test_kernel_that_dkms_cannot_compile_for_is_told(lab, play, site):
