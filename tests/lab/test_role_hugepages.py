@@ -17,8 +17,8 @@ def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
     lab.must("reboot", NODE)
     assert "default_hugepagesz=1G" in lab.run(NODE, "cat /proc/cmdline")
     assert "1048576 kB" in lab.run(NODE, "grep Hugepagesize /proc/meminfo")
-    assert lab.run(NODE, POOLS).split() == ["40", "30"]
     assert not play.changes(wanted)
+    assert lab.run(NODE, POOLS).split() == ["40", "30"]
     assert play.changes(
         {
             "hugepages_2m_per_numa_node": [0, 0],

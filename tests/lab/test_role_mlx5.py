@@ -1,4 +1,4 @@
-"""Module parameters on a real kernel: set, refused, repaired, and right after a boot."""
+"""Module parameters on a real kernel: set, reloaded, and right after a boot."""
 
 import re
 
@@ -40,21 +40,6 @@ def test_reboot_that_is_due_is_done_once(lab, play):
     assert not play.changes(variables)
     assert lab.run(NODE, BOOT) == after
     assert remote_tasks(play.said) == 1
-
-
-FAULTS = ("module-parameter-not-configured", "module-parameter-not-running")
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_fault_is_repaired_without_a_reboot(lab, play, fault):
-    variables = {**WANTED, "apply_reboot": "never"}
-    assert play.run(variables).returncode == 0, play.said
-    lab.must("fault", NODE, fault)
-    assert play.changes(variables)
-    assert parameters(lab)[0] == "1"
-    lab.run(NODE, "grep 'options mlx5_core debug_mask=1 prof_sel=1' /etc/modprobe.d/rdmaprov.conf")
-    assert not play.changes(variables)
-    lab.must("heal", NODE)
 
 
 def test_module_is_reloaded_where_that_is_allowed(lab, play):
