@@ -28,14 +28,13 @@ MOUNTS = {"run": "/run", "bin": "/usr/local/sbin", "limits.d": "/etc/security/li
 PODMAN = cases(__file__, "podman")
 VARIABLES = cases(__file__, "variables")
 ROLES = ("--roles", "limits,torch_runtime")
-SLOW_S, LONG_S = 40, 600
-WAIT_S = 120
+WAIT_S = 600
 
 
 class Node:
-    """A node on this machine, whose podman takes some seconds."""
+    """A node on this machine, whose podman pulls until it may end."""
 
-    def __init__(self, directory: Path, name: str, seconds: int) -> None:
+    def __init__(self, directory: Path, name: str) -> None:
         self.directory = directory / name / "node"
         for each in ("run/systemd/system", "limits.d"):
             (self.directory / each).mkdir(parents=True)
@@ -44,9 +43,11 @@ class Node:
         podman = self.directory / "bin/podman"
         podman.write_text(PODMAN)
         podman.chmod(0o755)
-        (self.directory / "bin/seconds").write_text(f"{seconds}\n")
         hosts(directory / name, "{}", MOUNTS)  # makes its Python
         self.steps = self.directory / "run/rdmaprov/steps"
+
+    def end_pull(self) -> None:
+        (self.directory / "bin/ends").touch()
 
     @property
     def pulls(self) -> bool:
@@ -69,8 +70,8 @@ class Place:
     def __init__(self, directory: Path) -> None:
         self.directory, self.nodes = directory, dict[str, Node]()
 
-    def add(self, name: str, seconds: int) -> Node:
-        self.nodes[name] = node = Node(self.directory, name, seconds)
+    def add(self, name: str) -> Node:
+        self.nodes[name] = node = Node(self.directory, name)
         made = {
             one: {
                 "unit": number,
@@ -90,16 +91,23 @@ class Place:
         done = start("apply", site, *ROLES, cwd=self.directory, **environment)
         return done.returncode, done.stdout + done.stderr
 
-    def begin(self) -> subprocess.Popen[str]:
-        """Start an apply that a test interrupts."""
-        words = [*ARGV, "apply", "site", *ROLES]
+    def begin(self, **environment: str) -> subprocess.Popen[str]:
+        """Start an apply that a test interrupts, or waits for."""
         return subprocess.Popen(
-            words, cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [*ARGV, "apply", "site", *ROLES],
+            cwd=self.directory,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
-    def log(self) -> str:
-        (path,) = self.directory.glob("runs/*/logs/ansible.log")
-        return path.read_text()
+    def done(self) -> list[list[str]]:
+        """Return the nodes that were surveyed again, by round."""
+        log = "".join(path.read_text() for path in self.directory.glob("runs/*/logs/ansible.log"))
+        parts = re.split(r"TASK \[Survey the node again\]", log)[1:]
+        found = [re.findall(r"^ok: \[(n\d)\]", part.partition("TASK [")[0], re.M) for part in parts]
+        return [names for names in found if names]
 
     def results(self) -> dict[str, dict[str, object]]:
         last = max(self.directory.glob("runs/*/results.json"))
@@ -124,14 +132,16 @@ def until(condition) -> None:
 
 
 def test_ready_nodes_go_on_while_a_slow_one_is_at_work_though_there_is_one_fork(place):
-    for name, seconds in {"n1": SLOW_S, "n2": 0, "n3": 0}.items():
-        place.add(name, seconds)
-    code, said = place.apply(ANSIBLE_FORKS="1")
-    assert code == ExitCode.OK, said
+    slow, *quick = map(place.add, ("n1", "n2", "n3"))
+    for node in quick:
+        node.end_pull()
+    with place.begin(ANSIBLE_FORKS="1") as run:
+        until(lambda: place.done() == [["n2", "n3"]] or run.poll() is not None)
+        slow.end_pull()
+        said = run.communicate()[0]
+    assert run.returncode == ExitCode.OK, said
     assert "3 nodes: 3 changed" in said
-    ends = re.split(r"TASK \[Survey the node again\]", place.log())[1:]
-    first = [re.findall(r"^ok: \[(n\d)\]", part.partition("TASK [")[0], re.M) for part in ends]
-    assert [names for names in first if names] == [["n2", "n3"], ["n1"]]
+    assert place.done() == [["n2", "n3"], ["n1"]]
     for name, node in place.nodes.items():
         one = place.results()[name]
         assert (one["state"], one["roles_run"]) == ("changed", ["limits", "torch_runtime"])
@@ -143,7 +153,7 @@ def test_ready_nodes_go_on_while_a_slow_one_is_at_work_though_there_is_one_fork(
 
 
 def test_step_of_an_interrupted_controller_runs_on_and_the_next_one_waits_for_it(place):
-    node = place.add("n1", SLOW_S)
+    node = place.add("n1")
     with place.begin() as first:
         until(lambda: node.pulls)
         first.send_signal(signal.SIGINT)
@@ -151,17 +161,23 @@ def test_step_of_an_interrupted_controller_runs_on_and_the_next_one_waits_for_it
         assert first.returncode == ExitCode.INTERRUPTED, said
     assert place.results()["n1"]["roles"] == {"limits": "changed", "torch_runtime": "half_done"}
     assert not node.pulled
-    code, said = place.apply()
-    assert code == ExitCode.OK, said
-    assert "waits for what" in said
-    assert "left running on the node" in said
+    with place.begin() as second:
+        assert second.stdout
+        for said in second.stdout:
+            if "waits for what" in said:
+                break
+        assert "left running on the node" in said
+        node.end_pull()
+        said = second.stdout.read()
+    assert second.returncode == ExitCode.OK, said
     assert "1 node: 1 unchanged" in said
     assert node.pulled
     assert not [*node.steps.iterdir(), *node.units.iterdir()]
 
 
+@pytest.mark.long
 def test_second_controller_is_refused_while_a_step_runs(place):
-    node = place.add("n1", LONG_S)
+    node = place.add("n1")
     with place.begin() as first:
         until(lambda: node.pulls)
         subprocess.run(["cp", "-r", "site", "copy"], cwd=place.directory, check=True)
@@ -173,8 +189,9 @@ def test_second_controller_is_refused_while_a_step_runs(place):
         first.communicate()
 
 
+@pytest.mark.long
 def test_step_that_was_killed_fails_its_node_with_the_reason(place):
-    node = place.add("n1", LONG_S)
+    node = place.add("n1")
     with place.begin() as first:
         until(lambda: node.pulls)
         os.kill(node.main(), signal.SIGKILL)
@@ -185,8 +202,9 @@ def test_step_that_was_killed_fails_its_node_with_the_reason(place):
 
 
 def test_step_that_fails_says_why_as_the_role_does(place):
-    node = place.add("n1", 1)
+    node = place.add("n1")
     (node.directory / "bin/broken").touch()
+    node.end_pull()
     code, said = place.apply()
     assert code == ExitCode.FAILED, said
     assert "podman pull --quiet" in said

@@ -224,6 +224,7 @@ def test_node_of_another_controller_s_run_is_not_changed(node):
     assert node.record.read_text() == before
 
 
+@pytest.mark.long
 @needs_namespace
 def test_run_that_waits_takes_the_node_when_the_lease_ends(node):
     node.held_by(THEIRS, 20)
