@@ -42,7 +42,7 @@ def said_by(bastion, verb):
     return said
 
 
-@pytest.mark.parametrize("verb", ["validate", "discover"])
+@pytest.mark.parametrize("verb", ["validate", pytest.param("discover", marks=pytest.mark.long)])
 def test_no_node_is_lost_though_logins_are_dropped(tmp_path, verb):
     with Bastion(tmp_path, 32, scanned=True) as bastion:
         said = said_by(bastion, verb)

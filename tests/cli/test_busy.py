@@ -25,6 +25,7 @@ mlx5_module_parameters: {mlx5_core: {prof_sel: 1}}
 mlx5_initramfs: never
 mlx5_reload: never
 """
+WRITTEN = "# Written by rdmaprov (mlx5); changes here are lost.\noptions mlx5_core prof_sel=1\n"
 HOLD = "import sys; handle = open(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
 
 

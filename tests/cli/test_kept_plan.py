@@ -9,7 +9,7 @@ from typing import Any
 import pexpect
 import pytest
 from tests.cli.namespaced import needs_namespace, rdmaprov, save
-from tests.cli.test_busy import ONE, VARIABLES, Node
+from tests.cli.test_busy import ONE, VARIABLES, WRITTEN, Node
 from tests.program import finish, spawn
 
 from rdmaprov.exit_codes import ExitCode
@@ -89,7 +89,7 @@ def test_node_that_changed_since_is_refused_and_named(planned: Node):
 def test_node_that_needs_nothing_by_now_is_no_failure(planned: Node):
     node = planned
     node.has("1")
-    node.rdmaprov("apply", "--limit", "n1")
+    node.written.write_text(WRITTEN)
     code, said = apply_plan(node)
     assert code == ExitCode.OK, said
     assert "1 node: 1 unchanged" in said

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.namespaced import STATE, needs_namespace
-from tests.cli.test_busy import MOUNTS, VARIABLES, Node
+from tests.cli.test_busy import MOUNTS, VARIABLES, WRITTEN, Node
 from tests.program import ARGV
 from tests.tables import cases
 from tests.unit.helpers.shell import execute
@@ -137,8 +137,7 @@ def test_each_node_that_did_not_reboot_has_its_reason(tmp_path):
 
 def test_role_in_a_plain_playbook_waits_in_its_task(tmp_path):
     fleet = Fleet(tmp_path, "boots")
-    written = "# Written by rdmaprov (mlx5); changes here are lost.\noptions mlx5_core prof_sel=1\n"
-    (tmp_path / "n1/node/etc/modprobe.d/rdmaprov.conf").write_text(written)
+    (tmp_path / "n1/node/etc/modprobe.d/rdmaprov.conf").write_text(WRITTEN)
     plays = [{"hosts": "all", "gather_facts": False, "roles": ["rdmaprov.node.reboot"]}]
     (tmp_path / "play.json").write_text(json.dumps(plays))
     program = str(Path(sys.executable).with_name("ansible-playbook"))
