@@ -10,7 +10,7 @@ from tests.site_runs import keep_validated
 from tests.tables import cases
 from tests.unit.helpers import sites
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.helpers.validate_suite import run, write_suite
+from tests.unit.helpers.validate_suite import call_pytest, run, write_suite
 
 pytestmark = pytest.mark.program
 
@@ -37,11 +37,13 @@ def test_large_fleet_is_judged_in_a_loop_of_its_own(tmp_path):
         "def test_untold(rail):\n    assert rail.index < 2 or 1 / 0\n"
         "    if rail.index and rail.address.ip.packed[3] == 9:\n        raise LookupError('why')\n"
     )
-    done = run(write_suite(tmp_path, text), site)
+    done = call_pytest(write_suite(tmp_path, text), site)
     assert "1 failed, 1197 passed, 2 errors" in done.stdout, done.stdout
     assert "\nn7: wrong [test_name]\n" in done.stdout
     assert "\n2 nodes (n[8,208]): LookupError: why [test_untold]\n" in done.stdout
-    assert "stopping after 1 failures" in run(write_suite(tmp_path, text), site, "-x").stdout
+    assert (
+        "stopping after 1 failures" in call_pytest(write_suite(tmp_path, text), site, "-x").stdout
+    )
 
 
 ALIVE = cases(__file__, "alive")
@@ -99,14 +101,14 @@ def test_large_fleet_may_have_subtests(tmp_path):
         "    with subtests.test(msg='part'):\n        assert node.name != 'n7'\n\n\n"
         "def test_fine(node):\n    pass\n"
     )
-    done = run(write_suite(tmp_path, text), large_site(tmp_path, 20))
+    done = call_pytest(write_suite(tmp_path, text), large_site(tmp_path, 20))
     assert done.returncode == 1
     assert "2 failed, 39 passed" in done.stdout, done.stdout
 
 
 def test_large_fleet_is_judged_without_pytest_s_cache(tmp_path):
     suite = write_suite(tmp_path, "def test_fine(node):\n    pass\n")
-    done = run(suite, large_site(tmp_path), "-p", "no:cacheprovider")
+    done = call_pytest(suite, large_site(tmp_path), "-p", "no:cacheprovider")
     assert "300 passed" in done.stdout, done.stdout + done.stderr
 
 
