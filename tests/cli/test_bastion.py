@@ -129,7 +129,7 @@ def test_plan_apply_and_revert_by_a_relay_are_those_from_here(tmp_path):
     found: dict[str, list[Any]] = {}
     lines, opens = vaulted(tmp_path)
     words = ("site", "--roles", "limits", "--json", "-", "-q", *opens)
-    with Bastion(tmp_path, 2) as bastion:
+    with Bastion(tmp_path, 1) as bastion:
         for way in ("", "bastion"):
             new_nodes(bastion, way, lines)
             before, found[way] = logins(tmp_path), []

@@ -114,20 +114,14 @@ def test_answer_without_an_end_fails_its_own_node_alone(tmp_path, endless):
     assert (nodes["n1"]["state"], nodes[HONEST]["state"]) == ("failed", "unchanged")
 
 
-def test_what_ansible_acts_on_is_dropped_from_a_survey(tmp_path):
-    keys, touched = canary(tmp_path)
-    _, said, nodes = Site(tmp_path, [{**SURVEY, **keys}]).run("apply")
-    assert not touched.exists(), said
-    assert nodes[HONEST]["state"] == "unchanged"
-
-
-def test_what_ansible_acts_on_is_dropped_from_a_role_s_answer(tmp_path):
+def test_what_ansible_acts_on_is_dropped_from_a_survey_and_a_role_s_answer(tmp_path):
     keys, touched = canary(tmp_path)
     done = {"changed": True, "changes": [CHANGE], "diff": [], "reboot": [], "notes": [], **keys}
-    code, said, nodes = Site(tmp_path, [SURVEY], {1: done}).run("apply")
+    site = Site(tmp_path, [{**SURVEY, **keys}, SURVEY], {2: done})
+    code, said, nodes = site.run("apply")
     assert not touched.exists(), said
     assert code in (1, 4)
-    assert nodes["n1"]["state"] in ("failed", "half_done")
+    assert nodes["n2"]["state"] in ("failed", "half_done")
     assert nodes[HONEST]["state"] == "unchanged"
 
 

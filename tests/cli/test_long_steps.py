@@ -152,6 +152,7 @@ def test_ready_nodes_go_on_while_a_slow_one_is_at_work_though_there_is_one_fork(
         assert not (node.directory / "run/rdmaprov/lock.json").exists()
 
 
+@pytest.mark.long
 def test_step_of_an_interrupted_controller_runs_on_and_the_next_one_waits_for_it(place):
     node = place.add("n1")
     with place.begin() as first:

@@ -94,7 +94,7 @@ def objected(found: list[Finding]) -> tuple[Any, ExitCode]:
 def run_all(directory: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for day, name in enumerate(KINDS):
-        result = accept(usual_shape(16), FAULTS[name], 3).result
+        result = accept(usual_shape(8), FAULTS[name], 3).result
         began = STARTED + timedelta(days=day)
         head = Head("accept", SITE, None, began)
         data = json.loads(json.dumps(accept_run.document(head, began, result)))
