@@ -60,14 +60,19 @@ def spawn(*words: object, cwd: Path, **environment: str) -> pexpect.spawn:
     )
 
 
-def call(
-    *words: object,
-    cwd: Path,
-    stdin: str = "",
-    main: Callable[[], object] = cli.main,
-    **environment: str,
-) -> Ended:
+def call(*words: object, cwd: Path, stdin: str = "", **environment: str) -> Ended:
     """Return how the program's function ends, as `start` does; Ansible can get no settings here."""
+    return call_main(cli.main, words, cwd, environment, stdin)
+
+
+def call_main(
+    main: Callable[[], object],
+    words: Sequence[object],
+    cwd: Path,
+    environment: Mapping[str, str],
+    stdin: str = "",
+) -> Ended:
+    """Return how another program's function ends in the same way."""
     with ExitStack() as opened:
         given, out, error = (opened.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3))
         given.write(stdin)

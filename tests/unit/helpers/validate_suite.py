@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.program import Ended, call
+from tests.program import Ended, call_main
 from tests.unit.helpers import sites
 
 
@@ -23,9 +23,8 @@ def call_pytest(suite: Path, site: Path | None, *options: str, **environment: st
     """Return how pytest ends in a fork of this process, which has imported all that it needs."""
     named = [] if site is None else [f"--inventory={site}"]
     words = (suite, "-p", "no:hypothesispytest", *options, *named)
-    return call(
-        *words, cwd=suite.parent, main=lambda: sys.exit(pytest.main()), COLUMNS="400", **environment
-    )
+    wide = {"COLUMNS": "400", **environment}
+    return call_main(lambda: sys.exit(pytest.main()), words, suite.parent, wide)
 
 
 def run(suite: Path, site: Path | None, *options: str, **environment: str) -> Ended:
