@@ -36,9 +36,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if item.path.is_relative_to(ROOT / "tests/cli") or item.path.is_relative_to(
-        ROOT / "tests/namespaces"
-    ):
+    if item.nodeid.startswith(("tests/cli/", "tests/namespaces/")):  # for each of 12,000
         item.add_marker("program")
 
 
