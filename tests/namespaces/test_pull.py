@@ -6,21 +6,29 @@ below net alone, and mlx5_core is a directory that has at each boot what modprob
 The tests are steps of one story, in their order.
 """
 
-import json
 import os
 import signal
 import subprocess
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from plugins.module_utils.argument_specs import ARGUMENTS
 from tests.cli.test_pull import key
 from tests.namespaces.nodes import Namespaces
+from tests.pull_nodes import (
+    LIMIT_S,
+    REFUSED,
+    STARTED,
+    PullNode,
+    cutting,
+    image_files,
+    sign,
+    signed,
+    wrong_bundles,
+)
 from tests.site_runs import SiteRuns
 from tests.tables import cases
 
@@ -32,26 +40,10 @@ from rdmaprov.resources import data_dir
 
 pytestmark = pytest.mark.long
 
-PAGE = Path(__file__).parents[2] / "docs/pull.md"
 BACKLOG = "/proc/sys/net/core/somaxconn"
-LIMIT_S = 300
-SCRIPTS = {name: cases(__file__, name) for name in ("build", "boot", "devices", "forget", "cut")}
-FILES = {
-    "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 node1\n",
-    "etc/slurm/slurm.conf": cases(__file__, "slurm"),
-    "etc/slurm/cgroup.conf": "CgroupPlugin=cgroup/v1\n",
-    "etc/systemd/network/10-e0.network": "[Match]\nName=e0\n[Network]\nAddress=10.9.0.2/24\n"
-    "Gateway=10.9.0.1\n",
-    "usr/local/sbin/modinfo": cases(__file__, "modinfo"),
-}
+SCRIPTS = {name: cases(__file__, name) for name in ("build", "boot", "devices", "forget")}
+NETWORK = "[Match]\nName=e0\n[Network]\nAddress=10.9.0.2/24\nGateway=10.9.0.1\n"
 SPACES = ("--mount", "--pid", "--net", "--uts", "--ipc")
-
-
-def until(what: Callable[[], object], limit_s: float = LIMIT_S) -> None:
-    end = time.monotonic() + limit_s
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.5)
 
 
 class Site(SiteRuns):
@@ -81,20 +73,12 @@ class Site(SiteRuns):
         code, said = self.run("compile", *words)
         assert code == 0, said
         for bundle in out.glob("*.bundle"):  # a number as from one directory of all bundles
-            own = json.loads(json.loads(bundle.read_text())["signed"])
-            bundle.write_text(self.sign({**own, "number": self.number}))
+            own = {**signed(bundle.read_text()), "number": self.number}
+            bundle.write_text(sign(own, self.key))
         return out
 
-    def sign(self, own: dict[str, Any], by: Path | None = None) -> str:
-        words = ["ssh-keygen", "-Y", "sign", "-q", "-f", str(by or self.key), "-n"]
-        text = json.dumps(own)
-        done = subprocess.run(
-            [*words, "rdmaprov-bundle"], input=text, capture_output=True, text=True, check=True
-        )
-        return json.dumps({"signed": text, "signature": done.stdout})
 
-
-class Node:
+class Node(PullNode):
     """A machine with the image as its disk."""
 
     def __init__(self, place: Path, image: Path) -> None:
@@ -111,20 +95,13 @@ class Node:
             up += f"; ip link add e1 type veth peer name e0 netns {self.spaces.pid}"
             up += "; ip link set e1 up; ip address add 10.9.0.1/24 dev e1"
             self.gateway.enter("sh", "-ec", up)
-        until(lambda: self.call("systemctl show-environment").returncode == 0)
+        self.until(lambda: self.call("systemctl show-environment").returncode == 0)
 
-    def call(self, script: str) -> subprocess.CompletedProcess[str]:
-        """Return how a shell script ended on the node."""
+    def call(self, script: str, limit_s: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
         assert self.spaces is not None
         words = ["nsenter", "-t", str(self.spaces.pid), "-a", "-r", "-w"]
-        return subprocess.run(
-            [*words, "sh", "-eu"], input=script, capture_output=True, text=True, check=False
-        )
-
-    def run(self, script: str) -> str:
-        done = self.call(script)
-        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
-        return done.stdout.strip()
+        given: dict[str, Any] = {"input": script, "text": True, "timeout": limit_s}
+        return subprocess.run([*words, "sh", "-eu"], capture_output=True, check=False, **given)
 
     def end(self) -> int:
         """Return the signal by which the machine ended; SIGHUP is a reboot."""
@@ -147,29 +124,6 @@ class Node:
         words = ["unshare", "--mount", "sh", "-ec", SCRIPTS["forget"].format(**self.names)]
         subprocess.run(words, check=True)
 
-    def bring(self, bundle: str, to: str = "/etc/rdmaprov/bundle") -> None:
-        self.run(f"umask 077; cat > {to} << 'END'\n{bundle}\nEND\n")
-
-    def wait(self) -> dict[str, Any]:
-        """Return the state once the boot's run has ended, and slurmd is started or refused."""
-        show = "systemctl show -p ActiveState --value rdmaprov-node; systemctl list-jobs"
-        until(lambda: self.run(show).split()[0] != "activating" and "No jobs" in self.run(show))
-        return self.state
-
-    @property
-    def state(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.run("cat /var/lib/rdmaprov/state.json"))
-        return found
-
-    def slurmd(self) -> str:
-        """Return what systemd says of slurmd, and which processes of it there are."""
-        show = "systemctl show -p ActiveState -p Result --value slurmd; pgrep -xc slurmd"
-        return " ".join(self.call(show).stdout.split())
-
-
-MTU = {name: of.get("default") for name, of in ARGUMENTS["mtu"].items()}
-STARTED, REFUSED = "success active 1", "exec-condition inactive 0"
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
@@ -191,21 +145,17 @@ def built(site: Site, place: Path) -> tuple[Path, str]:
     recipe = Recipe(data_dir("lab"), DEFAULT_SUITE)
     store = ImageStore(default_cache() / "images", print)
     build.ensure(recipe, store, print)
-    image, files, page = place / "disk.img", place / "files", PAGE.read_text()
+    image, files = place / "disk.img", place / "files"
     subprocess.run(["cp", "--sparse=always", store.path(recipe.key()), image], check=True)
-    units, drop_in = "etc/systemd/system", page.partition("journal has the reason:\n\n```\n")[2]
-    texts = {
-        **FILES,
-        f"{units}/rdmaprov-node.service": page.split(f"# /{units}/rdmaprov-node.service\n")[1],
-        f"{units}/slurmd.service.d/rdmaprov.conf": drop_in,
-        "etc/rdmaprov/signers": f"ops {site.key.with_suffix('.pub').read_text()}",
-    }
     out = site.compile(prof_sel=1, backlog=8192)
-    texts["usr/local/sbin/rdmaprov-node"] = (out / "rdmaprov-node").read_text()
+    slurm = {"controller": "node1", "nodes": "NodeName=node1 CPUs=1 RealMemory=100"}
+    texts = image_files(site.key.with_suffix(".pub"), out / "rdmaprov-node", **slurm)
+    texts["etc/hosts"] = "127.0.0.1 localhost\n127.0.1.1 node1\n"
+    texts["etc/systemd/network/10-e0.network"] = NETWORK
     texts["root/image.bundle"] = (out / "node1.bundle").read_text()
     for name, text in texts.items():
         (files / name).parent.mkdir(parents=True, exist_ok=True)
-        (files / name).write_text(text.partition("```")[0] if units in name else text)
+        (files / name).write_text(text)
     (files / "usr/local/sbin/rdmaprov-node").chmod(0o755)
     script = SCRIPTS["build"].format(
         image=image, tree=place / "tree", files=files, devices=SCRIPTS["devices"]
@@ -247,15 +197,8 @@ def test_node_proves_itself_after_one_reboot_and_only_then_starts_slurmd(site, n
     assert (found["verdict"], found["number"], found["why"]) == ("proven", 2, "")
     assert {each["state"] for each in found["roles"].values()} == {"unchanged"}
     assert node.slurmd() == STARTED
-    ended, started = (
-        int(node.run(f"systemctl show -p {name} --value {unit}"))
-        for name, unit in (
-            ("ExecMainExitTimestampMonotonic", "rdmaprov-node"),
-            ("ExecMainStartTimestampMonotonic", "slurmd"),
-        )
-    )
-    assert 0 < ended < started
-    until(lambda: node.call("sinfo -h -o %T").stdout.strip() == "idle")
+    node.require_order()
+    node.until(lambda: node.call("sinfo -h -o %T").stdout.strip() == "idle")
 
 
 def test_setting_that_is_wrong_gives_no_proof_and_slurmd_stays_down(site, node):
@@ -278,33 +221,19 @@ def test_changed_site_is_taken_at_the_next_pull(site, node):
 
 
 def test_bundle_that_is_not_for_the_node_is_refused_and_changes_nothing(site, node):
-    out = site.directory / "4"
-    file = json.loads((out / "node1.bundle").read_text())
-    own = json.loads(file["signed"])
-    tampered = {**file, "signed": json.dumps({**own, "arguments": {}})}
-    wrong = {
-        json.dumps(tampered): "its signature is of no key",
-        site.sign(own, key(site.directory, "other")): "its signature is of no key",
-        (out / "node2.bundle").read_text(): "it is for node2, and this is node1",
-        (site.directory / "2/node1.bundle").read_text(): "it is older (number 2)",
-    }
-    files = "find /etc /usr/local /var/lib/rdmaprov -type f ! -name state.json"
-    tree = f"rm /etc/sysctl.d/99-z-rdmaprov-limits.conf; {files} -exec sha256sum {{}} +"
-    before = node.run(f"{tree}; cat {BACKLOG}")
-    for text, why in wrong.items():
-        node.bring(text, "/root/wrong")
-        done = node.call("rdmaprov-node apply --reboot /root/wrong")
-        assert (done.returncode, done.stderr.count("\n"), why in done.stderr) == (1, 1, True), done
-        assert why in node.state["refused"]["why"]
-    assert node.run(f"{tree.partition(';')[2]}; cat {BACKLOG}") == before
-    assert node.call("rdmaprov-node check").returncode == 0, "what was proven before still is"
+    own, others, older = (
+        (site.directory / name).read_text()
+        for name in ("4/node1.bundle", "4/node2.bundle", "2/node1.bundle")
+    )
+    wrong = wrong_bundles(own, others, older, key(site.directory, "other"))
+    node.require_refused(wrong, f"cat {BACKLOG}")
     node.run("systemctl restart rdmaprov-node")
 
 
 def test_boot_after_a_loss_of_power_in_the_middle_repairs(site, node):
     node.bring((site.compile(prof_sel=0, backlog=1024, debug_mask=3) / "node1.bundle").read_text())
     node.run("touch /run/hang; systemctl --no-block restart rdmaprov-node")
-    until(lambda: node.call("pgrep -x sleep").returncode == 0)
+    node.until(lambda: node.call("pgrep -x sleep").returncode == 0)
     assert (node.state["kind"], node.run(f"cat {BACKLOG}")) == ("interrupted", "2048")
     node.crash()
     node.boot()
@@ -328,14 +257,6 @@ def test_boot_without_a_network_keeps_what_was_good(node):
 def test_change_that_cuts_the_network_is_reverted_by_the_node(site, node):
     node.reboot()
     node.wait()
-    own = json.loads(json.loads((site.directory / "5/node1.bundle").read_text())["signed"])
-    mtu = {"rails": [{"netdev": "e0"}], "mtu_bytes": 1400, "guard_revert_s": 15}
-    given = {**MTU, **mtu, "guard_allowed_netdevs": ["e0"]}
-    node.bring(site.sign({**own, "number": 6, "arguments": {"mtu": given}}), "/root/cut")
-    done = node.call(SCRIPTS["cut"])
-    assert done.returncode == 1, done
-    why = node.state["roles"]["mtu"]["why"]
-    assert why == "10.9.0.1 does not answer any more; the change is reverted"
-    until(lambda: node.run("cat /sys/class/net/e0/mtu") == "1500", 30)
-    assert node.run("find /etc/systemd/network -name '*rdmaprov*'") == ""
-    until(lambda: node.call("ping -c 1 -W 1 10.9.0.1").returncode == 0, 30)
+    own = (site.directory / "5/node1.bundle").read_text()
+    node.require_reverted(cutting(own, "e0", site.key), "e0", "10.9.0.1")
+    node.until(lambda: node.call("ping -c 1 -W 1 10.9.0.1").returncode == 0, 30)
