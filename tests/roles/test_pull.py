@@ -179,7 +179,8 @@ NEIGHBOR = """
 ip link set lo up
 ip link add e0 type veth peer name e1
 unshare --net sleep 300 & other=$!
-until ip link set e1 netns $other 2>/dev/null && [ "$other" ]; do sleep 0.1; done
+until [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.1; done
+ip link set e1 netns $other
 inside="nsenter --net=/proc/$other/ns/net ip"
 $inside link set e1 up
 $inside address add 198.18.9.1/24 dev e1
