@@ -38,7 +38,7 @@ SHARED = True
 MANAGEMENT, GATEWAY = "enp0s2", "10.0.2.2"
 PREPARE = cases(str(Path(__file__).with_name("test_guard.py")), "prepare")
 SWAPPINESS = "/proc/sys/vm/swappiness"
-INSTALL_S = 600
+INSTALL_S, FIRST_S = 600, 900  # the latter of two boots, and all changes to a factory node
 
 
 class Site(Fleet):
@@ -151,7 +151,7 @@ def test_factory_nodes_are_proven_after_one_reboot_and_only_then_have_slurmd(nod
         seen.update((of_slurm.get(name), code) for name, code in codes.items())
         return not any(codes.values())
 
-    nodes[0].until(are_proven)
+    nodes[0].until(are_proven, FIRST_S)
     assert not {("idle", 1), ("idle", 4)} & seen
     for each in nodes:
         found = each.wait()
