@@ -109,7 +109,6 @@ def fork(
     environment: Mapping[str, str],
     main: Callable[[], object] = cli.main,
 ) -> ForkProcess:
-    """Return a fork that runs the program's function on descriptors of its three streams."""
     _refuse_settings(cwd, {**os.environ, **environment})
     _import_everything()
     argv = [cli.PROGRAM, *map(str, words)]

@@ -35,13 +35,11 @@ def image_files(public: Path, program: Path, **slurm: str) -> dict[str, str]:
 
 
 def signed(bundle: str) -> dict[str, Any]:
-    """Return what is signed of a bundle."""
     own: dict[str, Any] = json.loads(json.loads(bundle)["signed"])
     return own
 
 
 def sign(own: dict[str, Any], by: Path) -> str:
-    """Return the bundle that a key signs."""
     words = ["ssh-keygen", "-Y", "sign", "-q", "-f", str(by), "-n", "rdmaprov-bundle"]
     text = json.dumps(own)
     done = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
@@ -85,7 +83,6 @@ class PullNode:
     pause_s = 0.5  # between two looks, each of which takes time of the node's processor
 
     def call(self, script: str, limit_s: float = LIMIT_S) -> Ended:
-        """Return how a shell script ended on the node."""
         raise NotImplementedError
 
     def limit_s(self, base_s: float) -> float:

@@ -8,23 +8,8 @@ from tests.tables import cases
 RANK_HOOK = cases(__file__, "rank_hook")
 # A rank that waits for ever in Python itself, in its sweep.
 HANG = cases(__file__, "hang")
-# What follows makes the ranks of one node slow. Ten milliseconds of each hundred, as cpulimit does.
-CPU_LIMIT = cases(__file__, "cpu_limit")
-# Eight times the work for each matrix, without a pause.
+# The ranks of one node are slow: eight times the work for each matrix, without a pause.
 SLOW_CPU = cases(__file__, "slow_cpu")
-SLOW_DATA = cases(__file__, "slow_data")
-
-
-def late_steps(seconds: float) -> str:
-    """Return what waits in each step, and not while matrices are multiplied."""
-    return f"""\
-    from torch.nn import functional
-    loss = functional.cross_entropy
-    def cross_entropy(*words, **options):
-        time.sleep({seconds})
-        return loss(*words, **options)
-    functional.cross_entropy = cross_entropy
-"""
 
 
 def hooked_python(directory: Path, python: str, source: str) -> Path:

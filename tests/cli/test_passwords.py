@@ -116,7 +116,6 @@ def files_with(directory: Path, secret: str) -> list[Path]:
 
 
 def processes_with(secret: str) -> list[str]:
-    """Return the processes that have a secret in their arguments or environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.cli.namespaced import needs_namespace
 from tests.program import call
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.certificate.ssh_signature import key_of
@@ -29,17 +30,7 @@ PAGE = Path(__file__).parents[2] / "docs/pull.md"
 WRITTEN = "etc/modprobe.d/rdmaprov.conf"
 # Nothing of this machine changes: the driver has a parameter that only a reboot changes, and the
 # kernel the value that it has anyway.
-VARIABLES = """\
----
-mlx5_module_parameters: {mlx5_core: {prof_sel: 1}}
-mlx5_initramfs: never
-mlx5_reload: never
-limits_memlock_users: []
-limits_memlock_services: []
-limits_sysctl: {kernel.ostype: Linux}
-unlimited: unlimited
-ipmi_password: hunter22
-"""
+VARIABLES = cases(__file__, "variables")
 OWN = "---\nlimits_sysctl: {kernel.ostype: Linux, kernel.domainname: only-of-n2}\n"
 PROGRAM = (sys.executable, "-I", "/usr/local/sbin/rdmaprov-node")
 UNSHARE = ("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -81,7 +72,6 @@ class Compiled:
         return done.returncode, done.stdout + done.stderr
 
     def sign(self, text: str, by: Path | None = None, purpose: str = program.NAMESPACE) -> str:
-        """Return a bundle with this text."""
         words = ["ssh-keygen", "-Y", "sign", "-q", "-f", str(by or self.key), "-n", purpose]
         done = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
         return json.dumps({"signed": text, "signature": done.stdout})

@@ -41,7 +41,6 @@ class Rings(SignedFleet):
         return done.returncode, done.stdout + done.stderr
 
     def bundles(self) -> dict[str, tuple[int, str]]:
-        """Return the number and the domain name that each bundle has."""
         found = {}
         for path in sorted(self.out.glob("*.bundle")):
             own = json.loads(json.loads(path.read_text())["signed"])

@@ -146,7 +146,6 @@ def test_run_that_waited_long_enough_is_refused_and_an_interrupt_ends_it_sooner(
 
 
 def holding(site: Path, user: int = 0) -> list[str]:
-    """Return the command of a process that holds a site until its standard input ends."""
     code = (
         "import os, sys; from pathlib import Path\n"
         "from rdmaprov.cli.site_lock import site_lock; from rdmaprov.drift import collection\n"

@@ -64,5 +64,4 @@ def read_report(report: Path) -> dict[str, list[str]]:
 
 
 def leftovers_of_accept(lab: LabHandle, nodes: Sequence[str] = NODES) -> list[str]:
-    """Return for each node what is left there of the acceptance gate."""
     return [lab.run(node, LEFT).strip() for node in nodes]

@@ -76,7 +76,6 @@ def _free_slot(within: Path) -> Iterator[Path]:
 
 
 def _is_locked(lock: IO[str]) -> bool:
-    """Return whether this process has the lock now."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

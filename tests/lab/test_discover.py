@@ -21,7 +21,6 @@ SWITCH = cases(__file__, "switch")
 
 @pytest.fixture
 def site(lab, tmp_path):
-    """Provide a site of the lab's nodes that says nothing of their rails and memory."""
     copy = lab.copy_site(tmp_path)
     hosts = yaml.safe_load((copy / "hosts.yml").read_text())
     for variables in hosts["lab"]["hosts"].values():

@@ -28,7 +28,6 @@ PROBE_DPKG = cases(__file__, "probe_dpkg")
 
 
 def lossy(text):
-    """Return "loss" or "no loss" for what ping -q says."""
     lost = re.search(r"([\d.]+)% packet loss", text)
     assert lost, text
     return "loss" if float(lost[1]) > 0 else "no loss"

@@ -167,7 +167,6 @@ def judge_healthy(results):
 
 
 def judge_accepted(results):
-    """Judge what the acceptance gate says of healthy nodes."""
     jsonschema.validate(results, SCHEMA)
     assert (results["verdict"], results["world_size"]) == ("ok", 2)
     assert [plane["name"] for plane in results["planes"]] == ["rail 0", "rail 1"]

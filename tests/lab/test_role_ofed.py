@@ -89,7 +89,6 @@ def begin_with(name, lab, play, site, arguments):
 
 
 def state(name, site):
-    """Return the name of a saved state that has the repository's address of this module's run."""
     port = doca(site)["ofed_repository_url"].split(":")[2].partition("/")[0]
     return f"{name}-{port}"
 

@@ -95,7 +95,6 @@ def find_faults_live_and_recorded(fleet, node, roles=ROLES):
 
 
 def _plan(fleet, node, *words):
-    """Return the roles that have something to change on a node."""
     file = fleet.directory / f"{node}.plan.json"
     code, said = fleet.execute("plan", *words, "--json", str(file))
     assert code == 5, said
@@ -103,7 +102,6 @@ def _plan(fleet, node, *words):
 
 
 def _validate(fleet, node, *words):
-    """Return by state the names of the checks of a node."""
     report = fleet.directory / f"{node}.junit.xml"
     code, said = fleet.execute("validate", *words, *fleet.patient(), f"--junitxml={report}")
     assert code == 1, said

@@ -47,7 +47,6 @@ _TEXTS = yaml.load(Path(__file__).with_suffix(".yml").read_text(), Loader=yaml.C
 
 
 def register(name: str, breaks: Breaks) -> Breaks:
-    """Register a kind of fault of faults.yml by what breaks a fleet."""
     FAULTS[name] = FaultKind(name, breaks=breaks, **_TEXTS[name])
     return breaks
 

@@ -85,7 +85,6 @@ def _host_times(condition: Condition, flows: Flows, outs: Ints, intos: Ints) -> 
 
 
 def _spine_times(condition: Condition, flows: Flows) -> Floats:
-    """Return the time in the links between leaf and spine switches."""
     switches = len(condition.uplink_gb_s)
     up = condition.switch_of[flows.source, flows.out]
     down = condition.switch_of[flows.target, flows.into]

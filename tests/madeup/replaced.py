@@ -30,7 +30,6 @@ USED = (Beside(4, 3), Beside(4, 2), Beside(4, 1), Beside(2, 3))
 
 
 def seeds_of(kind: FaultKind, shape: FleetShape, start: int) -> Iterator[int]:
-    """Yield seeds with which a kind's fault is on the replaced node alone."""
     for seed in range(start, start + _MOST_SEEDS):
         truths = MadeUpFleet(shape, kind, seed, NOISE).truths
         if truths and all(t.nodes == (_REPLACED,) and t.level in _ON_A_NODE for t in truths):

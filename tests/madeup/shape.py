@@ -70,7 +70,6 @@ class FleetShape:
         return node // self.per_leaf
 
     def leaf_name(self, node: int) -> str:
-        """Return what the site calls the block of a node."""
         return f"leaf{self.block_of(node) + 1:02d}"
 
     def rail_of(self, gpu: int) -> int:
@@ -78,5 +77,4 @@ class FleetShape:
 
 
 def usual_shape(nodes: int) -> FleetShape:
-    """Return a shape that has at least four blocks where there are eight nodes or more."""
     return FleetShape(nodes, per_leaf=max(2, min(32, nodes // 4)))

@@ -84,7 +84,6 @@ def slow_receiver(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -
 
 
 def paused_by_a_switch(place: Place, watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-    """Have somebody who is not watched get all on a rail of a leaf paused."""
     number, rail = place
     _slow_plane(rows, rail, 0.6)
     for other in (number, *leaf_nodes(watch, place)):

@@ -35,7 +35,6 @@ NAMES = {
     "priority": "ethtool.tx_prio3_bytes", "other_priority": "ethtool.tx_prio0_bytes",
     "changes": "carrier_changes", "down": "down",
 }  # fmt: skip
-_TWINS = {"sent": "sent_phy", "received": "received_phy", "link_downs": "link_downed"}
 
 
 @dataclass

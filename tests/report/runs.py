@@ -93,7 +93,6 @@ def _setting(node: str, *what: str, **more: str) -> Setting:
 
 
 def report(findings: CheckResults, name: str, node: str, outcome: str, message: str = "") -> None:
-    """Have findings hear a report of pytest's own class."""
     file, _, function = name.partition("::")
     where: Any = (file, 1, f"Skipped: {message}") if outcome == "skipped" else message or None
     rail = re.search(r"-rail(\d+)\]", name)

@@ -13,7 +13,6 @@ from tests.roles.torch_wheels import Real
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have nothing wait for daemons that are made up."""
     monkeypatch.setattr("plugins.module_utils.links.networkd._START_S", 0)
 
 

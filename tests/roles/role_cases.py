@@ -66,7 +66,6 @@ class OfManager:
 
 
 def fixture(function: Any, *more: Any) -> Callable[[Path], FakeMachine]:
-    """Return a fixture of another test as a function of the node's directory."""
     return lambda root: function.__wrapped__(FakeMachine(root), *more)
 
 

@@ -95,7 +95,6 @@ def test_nvidia_tells_its_parameters_without_their_prefix(node: FakeMachine):
 
 
 def carry(machine: FakeMachine, module: str, conf: str | None = None) -> None:
-    """Have an initramfs that carries a module."""
     machine.put(IMAGE, json.dumps({"modules": ["ext4", module], "conf": conf}))
 
 

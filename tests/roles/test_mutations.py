@@ -95,7 +95,6 @@ def blocks(text: str) -> list[str]:
 
 
 def removed(text: str) -> list[str]:
-    """Return the paths and patterns that the commands of a section remove."""
     lines = "".join(blocks(text)).splitlines()
     found = [re.match(r"rm -r?f (.+?)(?: +(?:#|&&).*)?$", line.strip()) for line in lines]
     return [word for each in found if each for word in each[1].split()]

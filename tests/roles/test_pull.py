@@ -13,6 +13,7 @@ from plugins.module_utils.plan import Change as Wanted
 from plugins.module_utils.plan import NotYet, Plan, Refused
 from tests.cli.namespaced import needs_namespace
 from tests.roles.fake import FakeMachine
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 
 GATEWAY = "10.0.0.1"
@@ -175,30 +176,7 @@ def test_silent_gateway_matters_to_the_management_path_alone(machine, monkeypatc
     assert change.made == 2
 
 
-NEIGHBOR = """
-ip link set lo up
-ip link add e0 type veth peer name e1
-unshare --net sleep 300 & other=$!
-until [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.1; done
-ip link set e1 netns $other
-inside="nsenter --net=/proc/$other/ns/net ip"
-$inside link set e1 up
-$inside address add 198.18.9.1/24 dev e1
-ip link set e0 up
-ip address add 198.18.9.2/24 dev e0
-ip route add default via 198.18.9.1
-PYTHONPATH={root} {python} -c '
-from plugins.module_utils import pull
-from plugins.module_utils.machine import Machine
-node = Machine()
-gateways = pull._guards(node, "mtu", dict())
-print(gateways, pull._gateways(node) == gateways)
-node.run(["ip", "link", "set", "e0", "down"])
-node.run(["ip", "link", "set", "e0", "up"])
-print([pull._answers(node, *each) for each in gateways], pull._gateways(node))
-'
-kill $other
-"""
+NEIGHBOR = cases(__file__, "neighbor")
 
 
 @needs_namespace

@@ -41,7 +41,6 @@ READS = {
 
 
 def reads_past_machine(text: str) -> set[str]:
-    """Return what a module's code calls that reads the machine it runs on."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute) and node.attr in READS.get(ast.unparse(node.value), ()):

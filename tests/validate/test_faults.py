@@ -97,7 +97,6 @@ ALARMS = table("false_alarms.yml")
 
 
 def is_red_by(plain: dict[str, str], root: Path) -> bool:
-    """Return whether the plain rule of a false alarm's source is red on a node."""
     if "missing" in plain:
         return not (root / plain["missing"].lstrip("/")).exists()
     files = [path.read_text() for path in root.glob(plain["in"].lstrip("/"))]
@@ -128,7 +127,6 @@ def test_false_alarm_and_the_fault_next_door(name, suite, request, tmp_path):
 
 
 def hosts_of(altered: dict[str, FakeNode], learnt: dict[str, Any]) -> FakeHosts:
-    """Return hosts that run those commands again that may read what was altered."""
     hosts = FakeHosts()
     for name, node in altered.items():
         marks = {_mark(path) for path in node.touched} if node.is_copy else set()

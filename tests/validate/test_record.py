@@ -85,7 +85,6 @@ def states(outcomes: list[Outcome], name: str) -> dict[tuple[str, str], str]:
 
 @pytest.fixture(scope="module")
 def learnt(suite, fleet, nodes):
-    """Return what each command gives on the node while it is healthy."""
     host = nodes["gpu1"].host()
     judge(suite, replace(fleet, nodes=fleet.nodes[:1]), FakeHosts({"gpu1": host}))
     return {"gpu1": host.backend.known}

@@ -51,7 +51,6 @@ class Tally:
 
 
 def try_run(verb: str, lies: list[Lie], directory: Path, chosen: int | None = None) -> Tally:
-    """Return what a verb held against wrong answers of one run of lies.runs_of."""
     return _TRIES[verb](directory, lies, seed() if chosen is None else chosen)
 
 
@@ -137,6 +136,5 @@ def _state(ran: Ran, name: str) -> str:
 
 
 def _own(nodes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a run of validate found on the honest node."""
     found: Mapping[str, Any] = nodes.get(HONEST, {}).get("subjects", {})
     return found

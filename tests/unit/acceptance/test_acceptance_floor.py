@@ -25,7 +25,6 @@ NVLINK = {"ring": "RING", "tree": "TREE", "nvlstree": "NVLS_TREE", "sharp": "COL
 
 
 def site_of(item):
-    """Return the site of a published measurement."""
     fabric = item.fabric
     return gate_site(
         fabric.nodes,

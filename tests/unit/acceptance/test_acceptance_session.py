@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.accept_runs import job
 from tests.unit.helpers.local_node import local_probe
 
@@ -20,42 +21,7 @@ from rdmaprov.probe.errors import NoAnswer
 pytestmark = pytest.mark.waits
 
 # Two ranks without torch, one for each node: each performs a task by saying so.
-RANK = """#!{python}
-import json, os, sys, time
-from pathlib import Path
-plan = json.loads(Path(sys.argv[-1]).read_text())["ranks"]
-rank = plan["first"]
-def say(event, **fields):
-    os.write(1, json.dumps({{"rank": rank, "event": event, **fields}}).encode() + b"\\n")
-if plan["port"] < {free} and rank == 0:
-    error = "DistNetworkError: the server socket has failed to listen, code: -98, EADDRINUSE"
-    say("failed", phase="import torch", error=error, entered=0)
-    sys.exit(1)
-say("hello", pid=os.getpid(), torch="none", nccl="")
-number, directory = 0, Path(sys.argv[-1]).parent
-while True:
-    path = directory / f"task.{{number}}"
-    while not path.exists():
-        time.sleep(0.01)
-    task = json.loads(path.read_text())
-    if task.get("end"):
-        break
-    say("phase", phase=task["stage"])
-    if task["stage"] == "fails" and rank == 1:
-        say("failed", phase="x", error="broken", entered=0)
-        sys.exit(1)
-    if task["stage"] == "hangs" and rank == 2:
-        hurry = directory / f"hurry.{{task['number']}}"
-        while not hurry.exists():
-            time.sleep(0.01)
-        limit = float(hurry.read_text())
-        say("late", phase="x", limit_s=limit, where="torch", entered=1)
-        sys.exit(3)
-    if task["stage"] != "fails":
-        say("finished", task=task["number"])
-    number += 1
-say("done")
-"""
+RANK = cases(__file__, "rank")
 
 
 @pytest.fixture
@@ -70,7 +36,6 @@ def made(tmp_path):
 
 
 def ranks_with(path, free):
-    """Return ranks that can bind ports from a number on."""
     path.write_text(RANK.format(python=sys.executable, free=free))
     path.chmod(0o755)
     return str(path)

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.tables import cases
 
 from rdmaprov.acceptance.agent import links, rank
 from rdmaprov.acceptance.agent.group import RankCommunicator, RankGroup
@@ -57,17 +58,7 @@ class NoCollectives:
         raise AssertionError(f"a decision went over the fabric: {name}")
 
 
-WATCHED = """
-import os, pathlib, time
-from rdmaprov.acceptance.agent.progress import Watch
-here = pathlib.Path({here!r})
-watch = Watch(here / "progress.0")
-watch.task = {task}
-watch.begin_phase("all rails: sweep", 600)
-(here / "hurry.3").write_text("0.5")
-time.sleep(2)
-os._exit(0)
-"""
+WATCHED = cases(__file__, "watched")
 
 
 @pytest.mark.waits

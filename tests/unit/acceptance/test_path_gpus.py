@@ -162,7 +162,6 @@ GB = 10**9
 
 
 def read(counts, seconds=0.0):
-    """Return what the reader says of a node whose rails have these counters."""
     rails = [{"counters": {f"ethtool.{name}": n for name, n in own.items()}} for own in counts]
     return {"time": seconds, "rails": rails, "others": {}}
 

@@ -99,7 +99,6 @@ def test_survey_that_failed_says_why():
 
 
 def given_by_ansible(site, name):
-    """Return what Ansible itself would give the roles' modules."""
     loader = DataLoader()
     inventory = InventoryManager(loader, sources=[str(site)])
     host = inventory.get_host(name)

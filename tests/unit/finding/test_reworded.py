@@ -74,7 +74,6 @@ def _then_reworded(init: Any, names: tuple[str, ...]) -> Any:
 
 
 def without_words(data: Any) -> Any:
-    """Return data without what is for people alone."""
     if isinstance(data, dict):
         return {key: without_words(each) for key, each in data.items() if key not in WORDS}
     return [without_words(each) for each in data] if isinstance(data, list) else data

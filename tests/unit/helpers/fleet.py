@@ -38,19 +38,7 @@ NODE = cases(__file__, "node")
 SSHD = cases(__file__, "sshd")
 
 # The only way to the nodes of a hall; runs in its network namespace.
-HALL = """
-set -eu
-ip link set lo up
-ip link set eth0 up
-ip address add {own}/24 dev eth0
-ip link add hall type bridge
-ip link set hall up
-ip address add {gateway}/32 dev hall
-for number in {numbers}; do ip route add 198.18.$number.0/24 dev hall; done
-{others}
-echo 1 >/proc/sys/net/ipv4/ip_forward
-exec /usr/sbin/sshd -D -e -f {conf}
-"""
+HALL = cases(__file__, "hall")
 
 
 class Fleet:
@@ -72,7 +60,6 @@ class Fleet:
         return f"198.18.{self._numbers(hall)[first]}.{last + 1}"
 
     def _numbers(self, hall: int) -> range:
-        """Return the third numbers of a hall's addresses."""
         many = math.ceil(self.each / LAST)
         return range(194 + hall * many, 194 + (hall + 1) * many)
 

@@ -101,7 +101,6 @@ def _of_rdma(node: MuseumNode, wanted: Mapping[str, Any], attribute: str, key: s
 
 
 def _shown(node: MuseumNode, wanted: Mapping[str, Any], attribute: str) -> bool:
-    """Return whether a capture shows an attribute of one of these devices."""
     return any(attribute in node.hardware.rdma.get(name, {}) for name in wanted)
 
 

@@ -164,7 +164,6 @@ def _show_gids(hardware: Hardware, text: str) -> None:
 
 
 def _on(hardware: Hardware, rdma: str, netdev: str, port: str = "1") -> None:
-    """Have an RDMA device's port name its network device."""
     hardware.netdevs.setdefault(netdev, {})
     hardware.rdma[rdma][f"ports/{port}/gid_attrs/ndevs/0"] = netdev
 

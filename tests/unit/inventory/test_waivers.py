@@ -117,7 +117,6 @@ def test_note_is_said_and_refuses_nothing(tmp_path: Path, lines: str, said: str)
 _ROCE = (
     "fabric_kind: roce\nfabric_link_gbps: 400\nfabric_roce_dscp: 26\nfabric_lossless_priority: 3"
 )
-_IB = "fabric_kind: infiniband\nfabric_link_gbps: 400"
 
 
 def rules_of(tmp_path: Path, fleet: str, addresses: list[list[str]]) -> set[str]:

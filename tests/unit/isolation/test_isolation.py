@@ -257,7 +257,6 @@ def test_a_hang_is_told_and_is_not_repeated():
 
 
 def at_times(world, node, duty, seed):
-    """Return a measurement of a world in which a node is slow in this share of the rounds."""
     chance = random.Random(seed)
 
     def measure(pairs):

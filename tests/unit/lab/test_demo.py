@@ -14,7 +14,6 @@ case "$*" in *"status --json") echo '{{"patience": 2.5}}' ;; esac
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """Provide the calls of a program that stands in for each one of the demonstration."""
     path = tmp_path / "program"
     path.write_text(PROGRAM.format(directory=tmp_path))
     path.chmod(0o755)

@@ -108,8 +108,6 @@ class Guest:
 
 @pytest.fixture
 def guest(monkeypatch):
-    """Provide a function that makes the guest that is asked."""
-
     def make(late_s):
         made = Guest(late_s)
         monkeypatch.setattr(monitor, "run_inside", made.run_inside)

@@ -106,7 +106,6 @@ def test_requests_may_arrive_in_any_pieces():
 
 
 def ask_agent(commands, limit_s=10, path=os.environ["PATH"]):
-    """Return by command what an agent says that gets all of them at once."""
     requests = [Command(text, limit_s).request(number) for number, text in enumerate(commands)]
     argv = [sys.executable, "-I", "-S", str(AGENT), "MARK"]
     said = {}

@@ -98,7 +98,6 @@ def test_counter_is_read_by_each_verb_that_judges_it(counter, watch_program):
 
 @pytest.fixture(scope="module")
 def watch_program():
-    """Provide what the program of watch defines before it begins to answer."""
     from rdmaprov.watch import collect
 
     source = collect.PROGRAM.read_text().rpartition("\nmain(")[0]

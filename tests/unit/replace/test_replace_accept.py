@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.site_runs import keep_validated
+from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.replace.test_replace_parts import FACTS, RAIL
 from tests.unit.scheduler.test_scheduler_service import IDLE
@@ -190,25 +191,7 @@ GROUP = "---\nfabric_gpu_count: 8\nfabric_memory_bytes: 4T\n"
 NODE = {
     **FACTS,
     "gpu_module": "",
-    "rails": [
-        {
-            **RAIL,
-            "path": ["0000:18:00.0"],
-            "link_layer": "Ethernet",
-            "state": "4: ACTIVE",
-            "mtu_bytes": 9000,
-            "manages_nvswitch": False,
-            "driver": "mlx5_core",
-            "default_route": False,
-            "is_bond": False,
-            "is_virtual": False,
-            "ports": [],
-            "addresses": [],
-            "partitions": [],
-            "unfit": "",
-            "is_smi": False,
-        }
-    ],
+    "rails": [{**RAIL, **cases(__file__, "rail")}],
     "gpus": [{"pci": "0000:1a:00.0", "path": ["0000:1a:00.0"], "numa_node": 0}],
 }
 

@@ -110,7 +110,6 @@ def test_of_two_rails_neither_is_accused_alone():
 
 
 def under(fault, **more) -> Watching:
-    """Return a watch of a fleet that had a fault all the time."""
     watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [fault], **more))
     watching.pass_seconds(12)
     return watching

@@ -35,7 +35,6 @@ class AtImport:
 
 
 def keep_packed(ansible):
-    """Have Ansible find what another run packed of a module of this checkout's."""
     import shutil
     from contextlib import suppress
     from pathlib import Path
