@@ -239,7 +239,9 @@ class Fleet:
         lines = (f"netns del rdmaprov{n}\nlink del rdmap{n}" for n in range(self.count))
         _batch(lines, "-force", check=False)
         for hall in range(self.halls):
-            self.end_relay(hall)
+            if hall < len(self.relays):
+                self.end_relay(hall)
+            _try("ip", "link", "del", f"rdmaphall{hall}")  # the kernel ends a namespace later
             _try("ip", "netns", "del", f"rdmaprovhall{hall}")
         _try("ip", "link", "del", BRIDGE)
         NEIGHBORS.write_text(self._neighbors)
