@@ -3,12 +3,16 @@
 import json
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from plugins.module_utils.argument_specs import ARGUMENTS
 from tests.tables import cases
+
+from rdmaprov.lab.monitor import ProgramExit
+from rdmaprov.node.bundle import NAMESPACE
 
 PAGE = Path(__file__).parents[1] / "docs/pull.md"
 BUNDLE = "/etc/rdmaprov/bundle"
@@ -40,8 +44,11 @@ def signed(bundle: str) -> dict[str, Any]:
 
 
 def sign(own: dict[str, Any], by: Path) -> str:
-    words = ["ssh-keygen", "-Y", "sign", "-q", "-f", str(by), "-n", "rdmaprov-bundle"]
-    text = json.dumps(own)
+    return sign_text(json.dumps(own), by)
+
+
+def sign_text(text: str, by: Path, purpose: str = NAMESPACE) -> str:
+    words = ["ssh-keygen", "-Y", "sign", "-q", "-f", str(by), "-n", purpose]
     done = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
     return json.dumps({"signed": text, "signature": done.stdout})
 
@@ -66,24 +73,16 @@ def cutting(bundle: str, netdev: str, by: Path) -> str:
     return sign({**own, "number": own["number"] + 1, "arguments": {"mtu": given}}, by)
 
 
-class Ended(Protocol):
-    """How a script ended."""
-
-    @property
-    def returncode(self) -> int: ...
-    @property
-    def stdout(self) -> str: ...
-    @property
-    def stderr(self) -> str: ...
+Ended = subprocess.CompletedProcess[str] | ProgramExit
 
 
-class PullNode:
+class PullNode(ABC):
     """A node that applies by itself; each kind says how a script is run there."""
 
     pause_s = 0.5  # between two looks, each of which takes time of the node's processor
 
-    def call(self, script: str, limit_s: float = LIMIT_S) -> Ended:
-        raise NotImplementedError
+    @abstractmethod
+    def call(self, script: str, limit_s: float = LIMIT_S) -> Ended: ...
 
     def limit_s(self, base_s: float) -> float:
         """Return a time limit for the machine as it is now, from that of a quiet one."""

@@ -249,7 +249,7 @@ def test_gpus_have_joined_their_nvlink_fabric(host: Host, node: Node) -> None:
             raise CouldNotTell(
                 why, f"run this again {gpu.REGISTERS_S // 60} minutes after the boot"
             )
-        setting.require(f"{state}, {status}", "Completed, Success")
+        setting.require(f"{state}, {status}", gpu.JOINED)
         for seen, wanted in each.fabric_faults():
             setting.reject(seen, wanted)
         if domain and not each.cluster:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.program import call
+from tests.unit.helpers.ssh_node import PASSED_ON
 
 STATE = "/var/lib/rdmaprov"  # where a node keeps what is replaced; no test writes this machine's
 HOSTS = """\
@@ -31,8 +32,8 @@ def hosts(directory: Path, named: str, mounts: Mapping[str, str]) -> str:
     binds = f"mkdir -p {STATE} && mount --bind state {STATE} && "
     binds += "".join(f"mount --bind {own} {hidden} && " for own, hidden in mounts.items())
     python = directory / "python"
-    names = ("PYTHONPATH", "RDMAPROV_TESTS_KEPT")  # which no sshd passes on
-    kept = "".join(f"export {name}={os.environ.get(name, '')}\n" for name in names)
+    # No sshd passes them on.
+    kept = "".join(f"export {name}={os.environ.get(name, '')}\n" for name in PASSED_ON)
     python.write_text(
         f"#!/bin/sh\n{kept}exec unshare --mount sh -c '\ncd {directory / 'node'} && {binds}"
         f'exec {sys.executable} "$@"\' sh "$@"\n'

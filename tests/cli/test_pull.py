@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from tests.cli.namespaced import needs_namespace
 from tests.program import call
+from tests.pull_nodes import sign_text
+from tests.pull_nodes import signed as content
 from tests.tables import cases
 from tests.unit.helpers.sites import GOOD, write
 
@@ -72,9 +74,7 @@ class Compiled:
         return done.returncode, done.stdout + done.stderr
 
     def sign(self, text: str, by: Path | None = None, purpose: str = program.NAMESPACE) -> str:
-        words = ["ssh-keygen", "-Y", "sign", "-q", "-f", str(by or self.key), "-n", purpose]
-        done = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
-        return json.dumps({"signed": text, "signature": done.stdout})
+        return sign_text(text, by or self.key, purpose)
 
 
 @pytest.fixture(scope="module")
@@ -461,9 +461,7 @@ def test_name_of_a_node_may_lack_its_domain(one: str, other: str, same: bool):
 
 
 def signed(place: Path, name: str, out: str = "out") -> dict[str, Any]:
-    text = json.loads((place / out / f"{name}.bundle").read_text())["signed"]
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return content((place / out / f"{name}.bundle").read_text())
 
 
 def test_bundle_has_what_its_node_needs_and_no_other_secret(compiled: Compiled):

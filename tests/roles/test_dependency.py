@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.unit.helpers.ssh_node import PASSED_ON
 
 pytestmark = pytest.mark.program
 
 NODES = ("one", "two")
-KEPT = ("PYTHONPATH", "RDMAPROV_TESTS_KEPT")  # of conftest.py
 SITE = {
     "all": {
         "hosts": {
@@ -45,7 +45,7 @@ def _played(directory: Path, *words: str) -> str:
             "ANSIBLE_HOME": str(directory),
             "ANSIBLE_STDOUT_CALLBACK": "minimal",
             "HOME": str(directory),
-            **{name: os.environ[name] for name in KEPT if name in os.environ},
+            **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
         },
         capture_output=True,
         text=True,

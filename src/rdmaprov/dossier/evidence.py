@@ -131,7 +131,7 @@ def _partners(run: KeptRun, node: str, rows: Sequence[Row]) -> Iterator[Row]:
 
 def _other_rails(run: KeptRun, node: str, rail: int, rows: Sequence[Row]) -> Iterator[Row]:
     single = [row for row in rows if row["rail"] is not None]
-    mine = [row for row in single if node in row["nodes"] and row["rail"] not in (None, rail)]
+    mine = [row for row in single if node in row["nodes"] and row["rail"] != rail]
     if mine:
         usual = statistics.median(row["gb_s"] for row in single)
         slowest = min(row["gb_s"] for row in mine)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rdmaprov.explain.model import GivenText, Shown, unread
 from rdmaprov.facts.errors import CouldNotTell
-from rdmaprov.facts.gpu import REGISTERING, Gpu, parse
+from rdmaprov.facts.gpu import JOINED, REGISTERING, Gpu, parse
 from rdmaprov.facts.gpu_health import Found, findings, table
 from rdmaprov.finding.finding import Finding
 from rdmaprov.finding.kinds import kinds
@@ -78,10 +78,10 @@ def _judged(gpu: Gpu) -> Iterator[Found]:
     if not gpu.has_fabric:
         return
     state, status = (gpu.values.get(f"fabric/{each}", "") for each in ("state", "status"))
-    joined = (state, status) == ("Completed", "Success")
+    seen = f"{state}, {status}"
     # A boot may have been just before: the text does not say.
-    wanted = "" if joined else None if state in REGISTERING else "Completed, Success"
-    yield Found("gpu.links", _FABRIC, f"{state}, {status}", wanted)
+    wanted = "" if seen == JOINED else None if state in REGISTERING else JOINED
+    yield Found("gpu.links", _FABRIC, seen, wanted)
     try:
         yield from (Found("gpu.links", _FABRIC, *each) for each in gpu.fabric_faults())
     except CouldNotTell as error:

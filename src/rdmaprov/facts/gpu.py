@@ -54,6 +54,7 @@ _UP = re.compile(r"(?m)^Domain State: (\w+)$")
 # How long GPUs may take to register with their fabric after a boot; our choice. nvml.h,
 # NVML_GPU_FABRIC_STATE_*; on 214 nodes none took longer: NVIDIA/NVSentinel 1701.
 REGISTERING, REGISTERS_S = ("Not Started", "In Progress"), 900
+JOINED = "Completed, Success"  # its state and status, once it has
 _ILL = ("Unhealthy", "Limited Capacity", "Degraded", "True")
 NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 # The driver container of NVIDIA's GPU Operator has the driver's programs in a tree of its own.

@@ -173,14 +173,20 @@ def _hang(broken: TroubleTally, victims: Collection[RankTrouble]) -> Finding | N
 
 def _operations(broken: TroubleTally, ranks: Sequence[int]) -> str:
     """Return which ranks waited in which operation, empty if all did in one."""
-    waited: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for rank in ranks:
-        if own := broken.operations.get(rank):
-            waited[own].append(rank)
+    waited = _by_operation(broken, ranks)
     if len(waited) < 2:
         return ""
     each = [f"{format_numbers(own)} in {number} ({name})" for (number, name), own in waited.items()]
     return f"ranks waited in different operations, {some(each, _MOST_HOSTS)},"
+
+
+def _by_operation(broken: TroubleTally, ranks: Sequence[int]) -> dict[tuple[int, str], list[int]]:
+    """Return by number and name of an operation which ranks waited in it, as far as they say."""
+    waited: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for rank in ranks:
+        if own := broken.operations.get(rank):
+            waited[own].append(rank)
+    return waited
 
 
 def _parted(broken: TroubleTally, number: int, ranks: Sequence[int]) -> str:
@@ -188,11 +194,8 @@ def _parted(broken: TroubleTally, number: int, ranks: Sequence[int]) -> str:
 
     Each group of ranks has numbers of its own, and old versions do not say which group it is.
     """
-    by_name: dict[str, list[int]] = defaultdict(list)
-    for rank in ranks:
-        own = broken.operations.get(rank)
-        if own and own[0] == number:
-            by_name[own[1]].append(rank)
+    waited = _by_operation(broken, ranks)
+    by_name = {name: own for (its, name), own in waited.items() if its == number}
     groups = {group for group, rank in broken.waits if rank in ranks}
     if len(by_name) < 2 or len(groups) > 1:
         return ""

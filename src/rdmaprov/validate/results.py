@@ -103,10 +103,9 @@ class CheckResults:
         outcome = outcome_of(report)
         if outcome is None:
             return
-        properties: dict[str, Any] = dict(report.user_properties)
-        node = str(properties.get("node", ""))
+        node = node_of(report)
         self._count(report.nodeid, node, outcome)
-        compared = properties.get("compared", ())
+        compared: Any = dict(report.user_properties).get("compared", ())
         for setting, name, *rest in compared:
             self.compared.setdefault((report.nodeid, setting, *rest), []).append(name)
         if outcome is Outcome.PASSED:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+PASSED_ON = ("PYTHONPATH", "RDMAPROV_TESTS_KEPT")  # has nodes share work of tests: conftest.py
 
 
 class Sshd:
@@ -54,8 +55,8 @@ class Sshd:
 
 
 def passed_on() -> list[str]:
-    """Return the line of sshd's configuration that has nodes share work of tests: conftest.py."""
-    names = [name for name in ("PYTHONPATH", "RDMAPROV_TESTS_KEPT") if name in os.environ]
+    """Return the line of sshd's configuration that gives nodes PASSED_ON."""
+    names = [name for name in PASSED_ON if name in os.environ]
     return ["SetEnv " + " ".join(f"{name}={os.environ[name]}" for name in names)] if names else []
 
 
