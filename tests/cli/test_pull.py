@@ -445,17 +445,7 @@ def test_serial_number_of_the_machine_counts_more_than_its_name(
         program.open_bundle(given)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("gpu07", "GPU07", True),
-        ("gpu07", "gpu07.site.example", True),
-        ("gpu07.site.example", "gpu07", True),
-        ("gpu07.a.example", "gpu07.b.example", False),
-        ("gpu07", "gpu08", False),
-        ("10.0.0.7", "10.0.0.7", True),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "same"), cases(__file__, "names"))
 def test_name_of_a_node_may_lack_its_domain(one: str, other: str, same: bool):
     assert program.is_same_name(one, other) is same
 

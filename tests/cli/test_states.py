@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from ClusterShell.NodeSet import NodeSet
 from tests.program import call
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 from tests.unit.helpers.states import FAILED, WRONG, SignedFleet, public, sign
 
@@ -148,19 +149,7 @@ def test_nodes_with_one_host_key_are_not_told_apart(fleet: SignedFleet):
     assert found[third].state == PASSED
 
 
-LINES = {  # of known_hosts, and whether the key is the node's
-    "{n} {key}": True,
-    "other,{N},192.0.2.1 {key} a comment": True,
-    "n? {key}": True,
-    "n*,!n1 {key}": False,
-    "n[0-9] {key}": False,
-    "n2 {key}": False,
-    "[n1]:2223 {key}": False,
-    "{n} {other}": False,
-    "@revoked * {key}\n{n} {key}": False,
-    "@cert-authority {n} {key}": False,
-    "|1|AAAA|AAAA {key}\n|1|A {key}\n{key}\n": False,
-}
+LINES = cases(__file__, "lines")
 
 
 @pytest.mark.parametrize("hashed", [False, True])

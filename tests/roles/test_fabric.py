@@ -19,6 +19,7 @@ from tests.roles.fabric_node import (
 )
 from tests.roles.fake import FakeMachine
 from tests.roles.iproute import IpRoute
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -67,13 +68,7 @@ def test_infiniband_without_ipoib_is_left_alone(node: FakeMachine, ip: IpRoute):
 def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
     apply(node)
     text = node.read(NETWORK_FILE.format("ens1")) or ""
-    for lines in (
-        "[Match]\nName=ens1\n",
-        "Address=198.18.0.1/24\n",
-        "[Route]\nDestination=198.18.0.0/24\nTable=1000\n",
-        "[Route]\nGateway=198.18.0.254\nTable=1000\n",
-        "[RoutingPolicyRule]\nFrom=198.18.0.1\nTable=1000\nPriority=1000\n",
-    ):
+    for lines in cases(__file__, "network_file"):
         assert lines in text
     assert "net/ipv4/conf/ens1/arp_ignore = 1\n" in (node.read(fabric.OWN_FILE) or "")
 

@@ -102,14 +102,7 @@ def test_bond_has_the_functions_of_its_ports(machine: FakeMachine):
 
 def test_gpus_are_those_of_their_makers(machine: FakeMachine):
     space = config_space.made_up()
-    for slot, vendor, kind in (
-        (1, "0x10de", "0x030200"),
-        (2, "0x10de", "0x068000"),  # an NVSwitch
-        (3, "0x1a03", "0x030000"),  # the BMC's
-        (4, "0x1002", "0x120000"),  # MI300X
-        (5, "0x1002", "0x038000"),  # MI210
-        (6, "0x10ee", "0x120000"),  # an FPGA
-    ):
+    for slot, vendor, kind in cases(__file__, "gpus"):
         address = f"0000:0{slot}:00.0"
         config_space.put(machine, f"pci0000:00/{address}", space, vendor=vendor, **{"class": kind})
     found = [each.address for each in gpus(machine)]

@@ -27,17 +27,7 @@ from rdmaprov.runs.masks import Mask
 
 # Files whose code reads the node past Machine, and why that is no hole in a record.
 PAST_MACHINE = cases(__file__, "past_machine")
-READS = {
-    "os": {"stat", "lstat", "listdir", "scandir", "walk", "readlink", "uname", "open", "environ"},
-    "os.path": {"exists", "isfile", "isdir", "islink", "realpath", "getsize", "getmtime"},
-    "subprocess": {"run", "Popen", "check_output"},
-    "shutil": {"which", "copy"},
-    "pwd": {"getpwuid", "getpwnam", "getpwall"},
-    "grp": {"getgrgid", "getgrnam"},
-    "ctypes": {"CDLL"},
-    "socket": {"socket", "gethostname"},
-    "platform": {"machine", "release"},
-}
+READS = cases(__file__, "reads")
 
 
 def reads_past_machine(text: str) -> set[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.tables import cases
 from tests.validate.runner import FakeHosts, judge
 
 from rdmaprov.boundary import OddAnswer
@@ -87,18 +88,7 @@ def test_each_error_of_blackwell_is_read_and_nothing_that_a_good_link_counts():
     assert gpu.parse_nvlink_errors("GPU 0: A\n\t Link 0: CRC Errors: N/A\n") == [[]]
 
 
-@pytest.mark.parametrize(
-    ("uptime_s", "text", "state", "words"),
-    [
-        # Ten minutes after a boot, 2,353 replays of a real board that is broken are many …
-        (600, "v100-580-nvlink-errors.txt", "failed", "NVLink 3 Replay Errors are 2,353 in 1 h"),
-        # … in ten days few; there, only that a counter is full says that something may be.
-        (864000, "v100-580-nvlink-errors.txt", "error", "NVLink 0 CRC Errors; reset them"),
-        (600, "a100-535-nvlink-errors.txt", "passed", ""),
-        (600, "GPU 0: A\n\t Link 0: N/A\nGPU 1: A\n", "skipped", "shows no errors of NVLinks"),
-        (600, "GPU 0: A\n", "error", "shows 1 GPUs, -q 2"),
-    ],
-)
+@pytest.mark.parametrize(("uptime_s", "text", "state", "words"), cases(__file__, "nvlinks"))
 def test_nvlinks_are_judged_by_errors_an_hour(judged, changed, uptime_s, text, state, words):
     path = FIXTURES / "nvidia-smi" / text
     changed.put(

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.tables import cases
 from tests.validate.runner import ends
 
 JOURNAL = "/.answers/journalctl/-k_-b_-o_short-monotonic_--no-hostname_--no-pager_-q"
@@ -39,16 +40,7 @@ def test_note_of_root_ends_an_xid_where_the_driver_does_not_tell(found, changed,
     assert [each for each, _ in found()] == [state, "passed"]
 
 
-@pytest.mark.parametrize(
-    ("own", "words"),
-    [
-        ({"uptime_s": 6000.0}, "known to run 2-validate"),
-        ({"uptime_s": 110.0}, "new since run 2-validate"),  # it began 10 s after the boot
-        ({"uptime_s": 6000.0, "complete": False}, ""),
-        ({"uptime_s": 6000.0, "boot_id": "another"}, ""),
-        ({"uptime_s": "long"}, ""),
-    ],
-)
+@pytest.mark.parametrize(("own", "words"), cases(__file__, "own"))
 def test_line_is_new_since_the_last_complete_validate_or_known_to_it_and_red(
     found, fleet, changed, tmp_path, monkeypatch, own, words
 ):

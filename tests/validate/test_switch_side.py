@@ -9,15 +9,8 @@ from tests.validate.switches import announced
 CABLE = "test_cabling.py::test_rail_is_on_its_switch_port"
 PFC = "test_switch_qos.py::test_switch_has_pfc_on_lossless_priority"
 # Chassis, port swp1, time to live, the name leaf-r0; PFC for priority 3; the end.
-FRAME = (
-    "0180c200000e02000000000188cc"
-    "0207048a786e77a804"
-    "04050573777031"
-    "06020078"
-    "0a076c6561662d7230"
-    "fe060080c20b0808"
-    "0000"
-)
+FRAME = "0180c200000e02000000000188cc0207048a786e77a8040405057377703106020078"
+FRAME += "0a076c6561662d7230fe060080c20b08080000"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.cli.certificate.statements import countersign, judge, kinds, places, read, rewrite
 from tests.cli.certified import make_key, public, put
+from tests.tables import cases
 from tests.unit.helpers.ssh_node import Sshd
 
 from rdmaprov.acceptance.ask.nodes import connect
@@ -92,17 +93,7 @@ def test_a_certificate_of_nodes_that_did_not_sign_the_list_is_unknown(fleet, run
     assert (kinds(found), exit_code(found)) == ({"countersignature"}, 4)
 
 
-@pytest.mark.parametrize(
-    ("path", "what"),
-    [
-        (("host_keys",), "host key"),
-        (("identity", "machine", "serial"), "serial number"),
-        (("identity", "machine", "uuid"), "UUID"),
-        (("identity", "machine", "board_serial"), "mainboard's serial number"),
-        (("identity", "rails", 1, "guid"), "GUID of a NIC"),
-        (("identity", "gpus", 0, "uuid"), "UUID of a GPU"),
-    ],
-)
+@pytest.mark.parametrize(("path", "what"), cases(__file__, "equal"))
 def test_one_machine_does_not_stand_for_two(fleet, run, path, what):
     """Also where both nodes and the operator sign it."""
     predicate = read(run)["predicate"]

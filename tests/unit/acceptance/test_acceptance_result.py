@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from tests.tables import cases
 from tests.unit.helpers.accept_runs import broken, healthy
 from tests.unit.helpers.live_ranks import made_site
 from tests.unit.helpers.sites import GOOD, write
@@ -212,25 +213,14 @@ def test_a_node_alone_and_nodes_that_are_not_there(tmp_path, monkeypatch):
     assert "connection refused" in done.output
 
 
-@pytest.mark.parametrize(
-    ("said", "level", "nodes"),
-    [
-        ({}, "", ()),
-        ({"node": "n1"}, "node", ("n1",)),
-        ({"node": "n1", "rail": 2}, "rail", ("n1",)),
-        ({"rail": 2}, "rail", ()),
-        ({"nodes": ("n1", "n2")}, "pair", ("n1", "n2")),
-        ({"nodes": ("n1", "n2"), "rail": 2}, "pair", ("n1", "n2")),
-        ({"nodes": ("n1", "n2"), "level": "leaf"}, "leaf", ("n1", "n2")),
-        ({"node": "n1", "level": "rank"}, "rank", ("n1",)),
-    ],
-)
+@pytest.mark.parametrize(("said", "level", "nodes"), cases(__file__, "levels"))
 def test_a_finding_knows_its_level_and_its_nodes(said, level, nodes):
+    said = {key: tuple(v) if isinstance(v, list) else v for key, v in said.items()}
     found = Finding("rail.slow", "what", "remedy", **said)
-    assert (found.level, found.nodes) == (level, nodes)
+    assert (found.level, found.nodes) == (level, tuple(nodes))
     assert level in LEVELS
     assert found.as_data()["level"] == level
-    assert found.as_data()["nodes"] == list(nodes)
+    assert found.as_data()["nodes"] == nodes
 
 
 def test_both_ends_of_a_path_have_its_finding():

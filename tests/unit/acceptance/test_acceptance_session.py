@@ -86,18 +86,7 @@ def test_the_last_of_many_groups_has_as_long_as_the_others_show(tmp_path):
     assert [(e["rank"], e["limit_s"]) for e in run.events_of("late")] == [(2, 7)]
 
 
-@pytest.mark.parametrize(
-    ("groups", "late", "seconds", "limit"),
-    [
-        (8, 1, 3, 49.4),
-        (8, 2, 3, 49.4),
-        (8, 3, 3, 180),
-        (2, 1, 3, 49.4),
-        (1, 1, 0, 180),
-        (8, 1, 9, 90),
-        (8, 1, 60, 180),
-    ],
-)
+@pytest.mark.parametrize(("groups", "late", "seconds", "limit"), cases(__file__, "limits"))
 def test_most_groups_limit_the_others(groups, late, seconds, limit):
     found = JobLimits.of("nccl", 128).hurried_s(groups, late, seconds)
     assert found == pytest.approx(limit, abs=0.05)

@@ -5,6 +5,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 import pytest
+from tests.tables import cases
 from tests.unit.helpers.shell import execute
 
 from rdmaprov.facts import CouldNotTell, cables
@@ -104,21 +105,7 @@ def test_answers_of_several_ports_are_told_apart():
         cables.parse(said, "0000:18:00.0")
 
 
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ("no mlxlink\nrdmaprov-end\n", "not installed"),
-        ("0000:18:00.0 State : Active\n", "truncated"),
-        ("0000:18:00.0 Usage: something\n0000:18:00.0 exit 0\nrdmaprov-end\n", "not a link"),
-        ("0000:18:00.0 exit 124\nrdmaprov-end\n", "ran out of time"),
-        ("0000:41:00.0 x\n0000:41:00.0 exit 0\nrdmaprov-end\n", "no output"),
-        (
-            "".join(of_port("0000:18:00.0", f"{text('hdr100-two-lanes')}Rx Power : a,b [0..1]\n"))
-            + "rdmaprov-end\n",
-            "not numbers with limits",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("said", "why"), cases(__file__, "other_answers"))
 def test_other_answer_is_unknown(said: str, why: str):
     with pytest.raises(CouldNotTell, match=why) as raised:
         cables.parse(said, "0000:18:00.0")

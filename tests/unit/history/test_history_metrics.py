@@ -28,21 +28,7 @@ from rdmaprov.runs.masks import Mask
 SITE = "inventory/prod"
 DASHBOARD = Path(__file__).parents[3] / "docs/grafana.json"
 # Names, labels: dashboards and alerts of users have them. Add, and never rename.
-NAMES = {
-    "rdmaprov_info": {"site", "version"},
-    "rdmaprov_run_state": {"site", "verb", "state"},
-    "rdmaprov_run_timestamp_seconds": {"site", "verb"},
-    "rdmaprov_run_duration_seconds": {"site", "verb"},
-    "rdmaprov_run_findings": {"site", "verb"},
-    "rdmaprov_unreadable_runs": {"site"},
-    "rdmaprov_node_state": {"site", "node", "verb", "state"},
-    "rdmaprov_node_last_proof_timestamp_seconds": {"site", "node", "verb"},
-    "rdmaprov_stage_state": {"site", "stage", "state"},
-    "rdmaprov_bus_bandwidth_bytes_per_second": {"site", "plane", "message_bytes"},
-    "rdmaprov_rail_sent_bytes_per_second": {"site", "node", "rail"},
-    "rdmaprov_measurements_worse": {"site"},
-    "rdmaprov_certificate_expiry_timestamp_seconds": {"site"},
-}
+NAMES = {name: set(labels) for name, labels in cases(__file__, "names").items()}
 STAGE = cases(__file__, "stage")
 
 

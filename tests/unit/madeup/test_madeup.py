@@ -25,6 +25,7 @@ from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import FleetShape, usual_shape
 from tests.madeup.site import site_nodes
 from tests.madeup.trials import judge, least_share, total
+from tests.tables import cases
 
 from rdmaprov.acceptance.agent.rank import KEPT_TASKS
 from rdmaprov.acceptance.ask import shapes
@@ -53,17 +54,7 @@ def healthy(shape, efficiency=0.95):
     return Condition(shape, efficiency)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "algorithm", "published"),
-    [
-        (2, "NVLS_TREE", 466.73),  # nccl-tests#309
-        (2, "RING", 392.69),  # nccl-tests#309
-        (4, "NVLS_TREE", 365.84),  # nccl-tests#309
-        (8, "NVLS_TREE", 391.37),  # nccl-tests#309
-        (12, "NVLS_TREE", 386.56),  # coreweave/nccl-tests README
-        (248, "NVLS_TREE", 350.0),  # nccl-tests#283
-    ],
-)
+@pytest.mark.parametrize(("nodes", "algorithm", "published"), cases(__file__, "published"))
 def test_a_healthy_fleet_reaches_what_was_published(nodes, algorithm, published):
     # Within the range of efficiencies that a made-up fleet can have, and 2 % of either end.
     shape = usual_shape(nodes)
