@@ -35,13 +35,16 @@ _UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 # Of a connection of NetworkManager, which a role makes from the name of its device; and of EFI's
 # variables, which are the same on each machine.
 _KEPT_UUID = re.compile(rf"(?m)(?:^uuid=|/efivars/[^\s/]*-)({_UUID.pattern})")
+# Also as ethtool -m, lspci, dmidecode and `devlink dev info`, which has no colon, call it.
 _SERIAL = re.compile(
-    r"(?i)(\bserial(?:[ _-]?(?:number|no))?\b\"?[ \t]*[:=][ \t]*\"?)([A-Za-z0-9][\w.-]{3,})"
+    r"(?i)(\b(?:serial(?:[ _-]?(?:number|no))?|vendor[ _]sn)\b\"?[ \t]*[:=][ \t]*\"?"
+    r"|\bserial_number[ \t]+)([A-Za-z0-9][\w.-]{3,63})"
 )
 _NAME_FILES = ("/proc/sys/kernel/hostname", "/etc/hostname")
 # Names of a machine that are words of its texts, too.
 _WORDS = {"localhost", "localdomain", "ubuntu", "debian", "rocky", "linux", "node", "nodes", "host"}
 _SHORT = 5
+_MOST_SERIALS = 128  # a node has some fifty
 _LOW = (1 << 24) - 1
 
 
@@ -67,6 +70,10 @@ class Pseudonyms:
         }
         self._kept = {found[1] for text in texts for found in _KEPT_UUID.finditer(text)}
         self._numbered: dict[str, str] = {}
+        # They are in rows without names, too, and at the beginning of others, as [VU] of a VPD.
+        serials = {each[2] for text in texts for each in _SERIAL.finditer(text)}
+        some = sorted(filter(re.compile(r"(?=.*\d).{8}").match, serials), key=len)[-_MOST_SERIALS:]
+        self._serials = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, some[::-1])) or '(?!)'})")
         self._uuids: dict[str, str] = {}
         self._chance = chance
         self._names = _name_pattern(_names(document), self._numbered)
@@ -85,6 +92,7 @@ class Pseudonyms:
         text = _IN_NAME.sub(lambda found: found[1] + self._hex(found[2]), text)
         text = _HEX_GUID.sub(self._other_guid, text)
         text = _SERIAL.sub(lambda found: found[1] + self._serial(found[2]), text)
+        text = self._serials.sub(lambda found: self._serial(found[0]), text)
         if self._names is not None:
             text = self._names.sub(lambda found: self._numbered[found[0]], text)
         return text

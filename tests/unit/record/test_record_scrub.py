@@ -63,7 +63,7 @@ def test_names_addresses_and_serials_are_others():
     found = other_texts()
     for name in (
         *("gpu07", "cluster", "store01", "10.1.2.", "10.20.30.", "2001:db8:5:", "0a01:0207"),
-        *("55:66:77", "fe55:6677", "0055:6677", "556677", "MT2233", "aaaaaaaa"),
+        *("55:66:77", "fe55:6677", "0055:6677", "556677", "MT2233", "aaaaaaaa", "e4397"),
     ):
         assert name not in json.dumps(found), name
 
@@ -84,6 +84,8 @@ def test_what_belongs_together_stays_so():
     assert found["/ipoib"].partition(" ")[0].replace(":", "").endswith(f"b83fd20300{low}")
     first, second = found["/serial"].split("\n")
     assert first.split(": ")[1] == second.split(": ")[1]
+    uid = found["/vpd"].split(": ")[1].partition("\n")[0] + "MLNXS0D0F1"
+    assert found["/vpd"].endswith(f": {uid}")
     assert found["/fs"].split("\n")[0][len("UUID=") :] in found["/pci"]
 
 
