@@ -24,7 +24,8 @@ from tests.madeup.shape import usual_shape
 from tests.tables import cases
 
 from rdmaprov.cli import run
-from rdmaprov.dossier import document
+from rdmaprov.dossier import document, findings, parts
+from rdmaprov.dossier.kept import KeptRun
 from rdmaprov.dossier.redact import Redaction
 
 pytestmark = pytest.mark.program
@@ -262,8 +263,11 @@ def test_fault_follows_the_part(kept):
     place, (_, bad, swapped, _) = kept
     found = document.make(bad, "gpu011", place / "runs", names=True, now=datetime.now(UTC))
     assert found["accused"]["part"] == "rail 0 of gpu011"
-    moves = {(row["run"], row["now"], row["fault"]) for row in found["moves"]}
-    assert moves == {(swapped, "gpu004 rail 5", "follows the part")}
+    moves = {(row["run"], row["part"], row["now"][:15], row["fault"]) for row in found["moves"]}
+    assert moves == {
+        (swapped, "NIC", "gpu004 rail 5", "follows the part"),
+        (swapped, "NIC", "elsewhere: gpu0", "gone with the part"),
+    }
     assert [row["when"] for row in found["history"]] == ["before", "this run", "after"]
     assert [row["verdict"] for row in found["history"]] == ["ok", "failed", "failed"]
     assert len({row["what"] for row in found["excluded"]}) >= 4
@@ -276,13 +280,44 @@ def test_each_field_says_where_it_comes_from(signed, kept):
     for row in rows:
         assert row["command"]
         assert row.get("value") == "not read" or row["run"] in {r["run"] for r in found["runs"]}
-    missing = {row["what"] for row in found["parts"] if row["value"] == "not read"}
+    missing = {row["what"]: row.get("why") for row in found["parts"] if row["value"] == "not read"}
+    values = {row["what"]: row["value"] for row in found["parts"]}
+    assert values["rail 0: serial number of its NIC"] == "MT000a0000"
+    assert values["rail 0: cable at rail0: serial number at the node"] == "CBL00100"
+    assert values["switch port"].startswith("leaf-r0 ")
+    assert missing["rail 0: cable at rail0: date code"] == "the field has a filler: ________"
     whole = document.make(
         kept[1][0], "gpu003", kept[0] / "runs", names=False, now=datetime.now(UTC)
     )
     serials = [row["value"] for row in whole["parts"] if row["what"].startswith("GPU 7 at")]
     assert "1650002007" in serials
     assert "cable: serial number at the switch" in missing
+
+
+def swap_run(name, serials, bad):
+    """Return a kept run of nodes with one rail, by the serial number of its cable."""
+    of_port = {"port": "rail0", "part": "MCP4Y10", "switch": "", "read": "ethtool -m rail0"}
+    nic = {"rdma": "", "pci": "", "guid": "", "board": "", "firmware": ""}
+    rails = {node: [{**nic, "modules": [{**of_port, "serial": s}]}] for node, s in serials.items()}
+    found = {"kind": "rail.slow", "level": "rail", "rail": 0, "proven": True, "what": "slow"}
+    data = {
+        "verb": "accept",
+        "started": name,
+        "verdict": "failed" if bad else "ok",
+        "findings": [{**found, "nodes": [node], "node": node} for node in bad],
+        "nodes": {node: {"identity": {"gpus": [], "rails": own}} for node, own in rails.items()},
+    }
+    return KeptRun(Path(name), data)
+
+
+@pytest.mark.parametrize(("runs", "expected", "same"), cases(__file__, "swaps"))
+def test_serial_number_tells_what_a_swap_shows(runs, expected, same):
+    kept = [swap_run(f"run-{number}", *each) for number, each in enumerate(runs)]
+    accused = findings.accused(findings.of_run(kept[0], "gpu1"), "gpu1")
+    found = parts.moves(kept, kept[0], "gpu1", accused)
+    assert [[row["serial"], row["now"], row["fault"]] for row in found] == expected
+    rows = parts.fields(kept[:1], kept[0], "gpu1", accused)
+    assert [row["value"] for row in rows if row["what"].endswith("same serial number")] == same
 
 
 def test_others_are_left_out_unless_asked(place, kept, capsys):

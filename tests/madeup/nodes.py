@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tests.madeup.fleet import MadeUpFleet
 
+from rdmaprov.node.serials import MODULE_KEYS
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 
 MANAGEMENT = "eno1"
+LLDP = Path(__file__).parents[1] / "fixtures/lldp/lldpctl-1.0.16.json"
 
 
 class MadeUpNodes:
@@ -94,7 +97,15 @@ class MadeUpNodes:
             "boot_id": self.boot_id(node),
             "identity": (own := self._identity(node)),
             "serials": {g["pci"]: f"165{node:04}{n:03}" for n, g in enumerate(own["gpus"])},
+            "labels": [self._label(node, *each) for each in enumerate(own["rails"])],
+            "lldp": json.dumps(json.loads(LLDP.read_text())),
         }
+
+    def _label(self, node: int, rail: int, nic: Mapping[str, str]) -> dict[str, Any]:
+        module = {**dict.fromkeys(MODULE_KEYS, ""), "port": nic["netdev"], "read": "ethtool -m"}
+        written = {"part": "MCP4Y10-N001", "serial": f"CBL{node:04}{rail}", "date": "_" * 8}
+        card = {"part": "MCX75310AAS-NEAT", "serial": f"MT{nic['guid'][-9:].replace(':', '')}"}
+        return {**card, "why": "", "modules": [{**module, **written}]}
 
     def _identity(self, node: int) -> dict[str, Any]:
         shape, condition = self._fleet.shape, self._fleet.condition

@@ -12,7 +12,10 @@ from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.bandwidth.floor_model import Judgement
 from rdmaprov.boundary import Document
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.facts import CouldNotTell, neighbors
+from rdmaprov.facts.lldp_daemons import parse_lldpd
 from rdmaprov.finding.finding import Finding
+from rdmaprov.problem import printable
 from rdmaprov.rail_counters import traffic as counters
 from rdmaprov.rail_counters.traffic import RailTraffic
 
@@ -123,7 +126,7 @@ class GateResult:
             "processes_left": None if left is None else list(left),
             "boot_id": facts.get("boot_id", ""),
             "site_sha256": self.digests.get(name, ""),
-            **_system(facts.get("identity"), facts.get("serials", {})),
+            **_system(facts),
         }
 
     def _planes(self) -> list[dict[str, Any]]:
@@ -162,14 +165,32 @@ class GateResult:
         }
 
 
-def _system(identity: Mapping[str, Any] | None, serials: Mapping[str, str]) -> dict[str, Any]:
+def _system(facts: Document) -> dict[str, Any]:
     """Return what a node is made of, its versions, and the firmware of each rail."""
-    if not identity:
+    if not (identity := facts.get("identity")):
         return {}
     firmware = [each["firmware"] for each in identity["rails"]]
     parts = {key: identity[key] for key in ("machine", "rails", "gpus")}
+    serials = facts.get("serials", {})
     parts["gpus"] = [{**gpu, "serial": serials.get(gpu["pci"], "")} for gpu in parts["gpus"]]
+    if "labels" in facts:
+        pairs = zip(parts["rails"], facts["labels"], strict=True)
+        parts["rails"] = [{**nic, **_label(label, facts.get("lldp", ""))} for nic, label in pairs]
     return {"versions": dict(identity["versions"]), "firmware": firmware, "identity": parts}
+
+
+def _label(label: Mapping[str, Any], lldp: str) -> dict[str, Any]:
+    """Return what is written on a NIC and its modules, each with its switch port by LLDP."""
+    modules = [{**each, "switch": _switch(each["port"], lldp)} for each in label["modules"]]
+    return {**label, "modules": modules}
+
+
+def _switch(port: str, lldp: str) -> str:
+    try:
+        seen = neighbors.of_lldpd(parse_lldpd(lldp, neighbors.LLDPCTL)).of(port)
+    except CouldNotTell:
+        seen = None
+    return printable(seen.label) if seen else ""
 
 
 def _row(row: measure.SweepRow) -> dict[str, Any]:

@@ -55,10 +55,11 @@ class KeptRun:
         except (OSError, ValueError, KeyError, TypeError):
             return {}, []
 
-    def field(self, what: str, value: object, read: str = "") -> Row:
-        """Return a field; one without a value says that nobody read it."""
+    def field(self, what: str, value: object, read: str = "", why: str = "") -> Row:
+        """Return a field; one without a value says that nobody read it, and why."""
         origin = {**self.origin, **({"command": read} if read else {})}
-        return {"what": what, "value": value or NOT_READ, **origin}
+        reason = {"why": why} if why and not value else {}
+        return {"what": what, "value": value or NOT_READ, **reason, **origin}
 
 
 def not_read(what: str, why: str) -> Row:

@@ -5,10 +5,13 @@ from typing import Any
 
 from rdmaprov.dossier.findings import has_part, of_run
 from rdmaprov.dossier.kept import KeptRun, Row, not_read
+from rdmaprov.dossier.labels import MOST_ENDS, Place, label, of_rail, places
 from rdmaprov.node.identity import DMI, MACHINE
 from rdmaprov.node.standing import GPU_WORDS, MACHINE_WORDS, NIC_WORDS, VERSION_WORDS
 
 _NVIDIA = "/proc/driver/nvidia/gpus/{}/information"
+# By which numbers a part is known again.
+_KINDS = {"rail": ("NIC", "cable"), "gpu": ("GPU",)}
 _FILES = {"guid": "node_guid", "board": "board_id", "firmware": "fw_ver"}
 
 
@@ -25,7 +28,7 @@ def fields(runs: Sequence[KeptRun], run: KeptRun, node: str, accused: Row | None
     own = identity_of(here, node)
     for key, word in MACHINE_WORDS.items():
         read = f"cat /{DMI}/{MACHINE[key]}"
-        yield here.field(f"chassis: {word}", own.get("machine", {}).get(key), read)
+        yield label(here, f"chassis: {word}", own.get("machine", {}).get(key), read)
     of = accused["of"] if accused else ""
     for number, nic in enumerate(own.get("rails", ())):
         if accused is None or of != "rail" or _is_of(accused, number, nic):
@@ -35,6 +38,7 @@ def fields(runs: Sequence[KeptRun], run: KeptRun, node: str, accused: Row | None
                     f"cat /sys/class/infiniband/{device}/{_FILES[key]}" if device else "rdma link"
                 )
                 yield here.field(f"rail {number}: {word}", nic[key], read)
+            yield from of_rail(here, (node, number), nic)
     if of != "rail":
         for number, gpu in enumerate(own.get("gpus", ())):
             read = _NVIDIA.format(gpu["pci"])
@@ -42,16 +46,22 @@ def fields(runs: Sequence[KeptRun], run: KeptRun, node: str, accused: Row | None
                 continue
             for key in ("uuid", "model", "vbios"):
                 name = f"GPU {number} at {gpu['pci']}: {GPU_WORDS[key]}"
-                yield here.field(name, gpu[key], f"cat {read}")
-            name = f"GPU {number} at {gpu['pci']}: serial number"
-            yield here.field(name, gpu.get("serial"), "nvidia-smi --query-gpu=pci.bus_id,serial")
+                yield label(here, name, gpu[key], f"cat {read}")
+            name, read = f"GPU {number} at {gpu['pci']}: serial number", "nvidia-smi --query-gpu="
+            yield label(here, name, gpu.get("serial"), f"{read}pci.bus_id,serial")
     if accused and of == "rail":
-        yield from _link(runs, node, accused["rail"])
+        yield from _link(runs, here, node, accused["rail"])
 
 
-def _link(runs: Sequence[KeptRun], node: str, rail: int) -> Iterator[Row]:
-    """Yield the port of the switch that a rail is on, and the cable, which no run keeps yet."""
-    found = not_read("switch port", "rdmaprov subnet keeps it, on InfiniBand")
+def _link(runs: Sequence[KeptRun], here: KeptRun, node: str, rail: int) -> Iterator[Row]:
+    """Yield the port of the switch that a rail is on, and that nobody read the cable there."""
+    found = not_read(
+        "switch port", "accept keeps it where lldpd runs, rdmaprov subnet on InfiniBand"
+    )
+    rails = identity_of(here, node).get("rails", ())
+    for each in rails[rail].get("modules", ()) if rail < len(rails) else ():
+        if each["switch"]:
+            found = here.field("switch port", each["switch"], f"lldpctl {each['port']}")
     for run in runs:
         own = run.data["nodes"].get(node, {}) if run.data["verb"] == "subnet" else {}
         for each in own.get("rails", ()):
@@ -59,8 +69,7 @@ def _link(runs: Sequence[KeptRun], node: str, rail: int) -> Iterator[Row]:
                 where = f"{each['leaf']} port {each['port']}"
                 found = run.field("switch port", where, "ibnetdiscover")
     yield found
-    yield not_read("cable: serial number at the node", "on the node: mlxlink -m, ethtool -m")
-    yield not_read("cable: serial number at the switch", "on the switch")
+    yield not_read("cable: serial number at the switch", "on the switch; a DAC has the node's")
 
 
 def versions(runs: Sequence[KeptRun], run: KeptRun, node: str) -> Iterator[Row]:
@@ -77,26 +86,32 @@ def versions(runs: Sequence[KeptRun], run: KeptRun, node: str) -> Iterator[Row]:
 
 
 def moves(runs: Sequence[KeptRun], run: KeptRun, node: str, accused: Row | None) -> Iterator[Row]:
-    """Yield where the accused part was in other runs, and whether the fault was there too."""
-    of = accused["of"] if accused else ""
-    if accused is None or of not in ("rail", "gpu"):
-        return
-    parts, serial = ("rails", "guid") if of == "rail" else ("gpus", "uuid")
-    was = {part[serial]: n for n, part in _numbered(run, node, parts) if _is_of(accused, n, part)}
-    for each in runs:
-        for name in each.data["nodes"]:
-            for number, part in _numbered(each, name, parts):
-                old = was.get(part[serial]) if part[serial] else None
-                if old is not None and (name, number) != (node, old):
-                    there, left = _is_bad(each, name, number, of), _is_bad(each, node, old, of)
-                    fault = "follows the part" if there and not left else "stays"
-                    fault = fault if there != left else "at both" if there else "at none"
-                    where = f"{name} {'rail' if of == 'rail' else 'GPU'} {number}"
-                    yield {"serial": part[serial], "now": where, "fault": fault, **each.origin}
+    """Yield what other runs say of the accused part elsewhere, and of another one in its place."""
+    for kind in _KINDS.get(accused["of"], ()) if accused else ():
+        parts = identity_of(run, node).get("gpus" if kind == "GPU" else "rails", ())
+        for key, was in places(run, kind).items():
+            for name, number in was if len(was) <= MOST_ENDS else ():  # else it is no cable's own
+                if accused and name == node and _is_of(accused, number, parts[number]):
+                    for each in runs:
+                        yield from _moves(each, kind, key, was, (node, number))
 
 
-def _numbered(run: KeptRun, node: str, parts: str) -> list[tuple[int, Mapping[str, str]]]:
-    return list(enumerate(identity_of(run, node).get(parts, ())))
+def _moves(
+    run: KeptRun, kind: str, key: tuple[str, ...], was: Sequence[Place], old: Place
+) -> Iterator[Row]:
+    """Yield what a run says of a part: where else it is, and what is in its old place."""
+    of, now = "GPU" if kind == "GPU" else "rail", places(run, kind)
+    row, left = {"part": kind, "serial": key[-1]}, _is_bad(run, *old, of)
+    for at in (each for each in now.get(key, ()) if each not in was):
+        there = _is_bad(run, *at, of)
+        fault = "follows the part" if there and not left else "stays"
+        fault = fault if there != left else "at both" if there else "at none"
+        yield {**row, "now": f"{at[0]} {of} {at[1]}", "fault": fault, **run.origin}
+    instead = [other for other, own in now.items() if old in own]
+    if instead and key not in instead and run.data["verdict"] in ("ok", "failed"):
+        where = f"elsewhere: {old[0]} {of} {old[1]} has {instead[0][-1]}"
+        fault = "stays" if left else "gone with the part"
+        yield {**row, "now": where, "fault": fault, **run.origin}
 
 
 def _is_of(accused: Row, number: int, part: Mapping[str, str]) -> bool:

@@ -149,6 +149,7 @@ def ask(here, verb):
 
 
 ROW = "0, H100, 81559, 81008, 00000000:0F:00.0, GPU-0, 1650, Disabled"
+ETH0, LLDP = ', {"name": "eth0"}', '{"lldp": [{"interface": [{"name": "lo"}%s]}]}'
 OLD = "echo 'Field \"mig.mode.current\" is not a valid field to query.'; exit 2"
 
 
@@ -210,14 +211,18 @@ def test_an_answer_of_an_older_reader_has_a_known_shape():
 ODD: tuple[object, ...] = (None, "\x1b[2J", -1, 1 << 70, float("nan"), [], {}, "\ud800", "x" * 5000)
 
 
-def test_preflight_of_a_stranger_makes_its_node_unknown(here, tmp_path):
+def test_preflight_of_a_stranger_makes_its_node_unknown(here, tmp_path, driver):
     """Each value of a good answer in turn is what none may be, on the way that answers take."""
     rails = [{"netdev": "lo", "pci": ""}]
+    driver("exit 9")
+    (tmp_path / "lldpctl").write_text(f"#!/bin/sh\necho '{LLDP % ETH0}'\n")
+    (tmp_path / "lldpctl").chmod(0o755)
     check = shapes.preflight(1)
     document = {"verb": "preflight", "python": sys.executable, "rails": rails}
     command = program_command("reader", document, 60)
     good = ask_nodes(here, {"n1": command}, lambda _: check)["n1"]
     assert isinstance(good, dict)
+    assert good["lldp"] == LLDP % ""
     good["rails"][0]["counters"] = {"netdev.tx_bytes": 1}
     good["others"], good["addresses"] = {"eth0": 1}, {"lo": ["127.0.0.1"]}
     good["runs"] = ["rank 3 of a job"]

@@ -14,6 +14,7 @@ from rdmaprov.boundary import (
     text,
 )
 from rdmaprov.node.identity import GPU_KEYS, MACHINE, MOST
+from rdmaprov.node.serials import MODULE_KEYS
 from rdmaprov.node.standing import VERSION_WORDS
 
 _NAME = text(most=64)
@@ -65,6 +66,8 @@ _HOPS = list_of(
 _VERSION = text(most=256)
 _PLAIN = text(rf"[ -~]{{0,{MOST}}}")
 _NIC = fields(dict.fromkeys(("netdev", "rdma", "pci", "guid", "board", "firmware"), _PLAIN))
+_MODULES = list_of(fields(dict.fromkeys(MODULE_KEYS, _PLAIN)), 16)
+_LABEL = fields({"part": _PLAIN, "serial": _PLAIN, "why": WHY, "modules": _MODULES})
 _CUDA = text(r"[0-9]{1,3}\.[0-9]{1,3}")
 _TORCH = {
     **dict.fromkeys(("python", "torch", "nccl"), _VERSION),
@@ -92,7 +95,7 @@ def counters(rails: int) -> Check:
 
 # What a node's answer has had since a version, or has where the node has it.
 _LATER = ["runs", "boot_id", "socket_ifname", "ib_timeout", "identity", "serials", "slots"]
-_LATER += ["overflows"]
+_LATER += ["overflows", "labels", "lldp"]
 
 
 def preflight(rails: int) -> Check:
@@ -112,6 +115,8 @@ def preflight(rails: int) -> Check:
             "ib_timeout": text(most=256),
             "identity": identity(rails),
             "serials": mapping_to(text(r"[0-9A-Za-z_]{0,64}"), _NAME),
+            "labels": list_of(_LABEL, rails, least=rails),
+            "lldp": text(r'(\{"lldp": [ -~]*)?', most=65_536),
             "slots": fields({**slots, "direct": boolean}),
         },
         optional=_LATER,

@@ -23,9 +23,11 @@ from rdmaprov.node.devices import addresses, below, hops, names, pci_path, rail_
 from rdmaprov.node.gpus import read_gpus, read_processes, run_command
 from rdmaprov.node.identity import read_identity
 from rdmaprov.node.kernel_lines import kernel_lines
+from rdmaprov.node.serials import ask_modules, read_card, read_modules
 
 SO_BINDTODEVICE = 25
 PORT = 9  # discard: nothing listens
+MOST_LLDP = 65536  # a switch says some 2,000 bytes
 # torch/version.py has the CUDA that torch was built for (tools/generate_torch_version.py there).
 # libcuda says its own, also one for older drivers (cuda-compat); it opens no GPU for that.
 VERSIONS = """
@@ -80,6 +82,16 @@ def read_slots(identity):
     ]
     direct = any(each.startswith("pci:v000015B3d00002100") for each in devices)
     return {"rails": rails, "gpus": [hops(way) for way in gpus], "direct": direct}
+
+
+def read_lldp(ports):
+    """Return what lldpd knows of ports, as `lldpctl -f json0` has it; empty if it does not run."""
+    try:
+        tops = json.loads(printed_by(["lldpctl", "-f", "json0"])[0])["lldp"]
+        own = [each for top in tops for each in top["interface"] if each["name"] in ports]
+        return json.dumps({"lldp": [{"interface": own}]})[:MOST_LLDP]
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def neighbor_overflows():
@@ -296,6 +308,7 @@ def main():
     found = {"time": time.time(), "rails": rails, "others": read_others(rails)}
     found["overflows"] = neighbor_overflows()
     if request["verb"] == "preflight":
+        asked = ask_modules(rails)  # they take as long as the driver of GPUs
         gpus = read_gpus()
         uuids, found["serials"] = gpus.pop("uuids"), gpus.pop("serials")
         found.update(
@@ -311,6 +324,10 @@ def main():
             identity=read_identity(request["rails"], uuids=uuids),
         )
         found["slots"] = read_slots(found["identity"])
+        modules = read_modules(*asked)
+        cards = [read_card(each["pci"]) for each in found["identity"]["rails"]]
+        found["labels"] = [dict(e, modules=modules.get(n, [])) for n, e in enumerate(cards)]
+        found["lldp"] = read_lldp({each["port"] for own in modules.values() for each in own})
     else:
         found["processes"] = read_processes()[0]
     print(json.dumps(found))
