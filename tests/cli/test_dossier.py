@@ -284,8 +284,9 @@ def test_each_field_says_where_it_comes_from(signed, kept):
     values = {row["what"]: row["value"] for row in found["parts"]}
     assert values["rail 0: serial number of its NIC"] == "MT000a0000"
     assert values["rail 0: cable at rail0: serial number at the node"] == "CBL00100"
-    assert values["switch port"].startswith("leaf-r0 ")
-    assert missing["rail 0: cable at rail0: date code"] == "the field has a filler: ________"
+    assert values["switch port"] == "leaf-r0 swp1"
+    assert values["rail 0: cable at rail0: revision"] == "A"
+    assert missing["rail 0: cable at rail0: date code"] == "the field has a filler: __"
     whole = document.make(
         kept[1][0], "gpu003", kept[0] / "runs", names=False, now=datetime.now(UTC)
     )

@@ -103,9 +103,9 @@ class MadeUpNodes:
 
     def _label(self, node: int, rail: int, nic: Mapping[str, str]) -> dict[str, Any]:
         module = {**dict.fromkeys(MODULE_KEYS, ""), "port": nic["netdev"], "read": "ethtool -m"}
-        written = {"part": "MCP4Y10-N001", "serial": f"CBL{node:04}{rail}", "date": "_" * 8}
+        module |= {"serial": f"CBL{node:04}{rail}", "date": "__", "revision": "A"}
         card = {"part": "MCX75310AAS-NEAT", "serial": f"MT{nic['guid'][-9:].replace(':', '')}"}
-        return {**card, "why": "", "modules": [{**module, **written}]}
+        return {**card, "why": "", "modules": [module]}
 
     def _identity(self, node: int) -> dict[str, Any]:
         shape, condition = self._fleet.shape, self._fleet.condition

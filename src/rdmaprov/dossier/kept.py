@@ -58,8 +58,8 @@ class KeptRun:
     def field(self, what: str, value: object, read: str = "", why: str = "") -> Row:
         """Return a field; one without a value says that nobody read it, and why."""
         origin = {**self.origin, **({"command": read} if read else {})}
-        reason = {"why": why} if why and not value else {}
-        return {"what": what, "value": value or NOT_READ, **reason, **origin}
+        origin |= {"why": why} if why and not value else {}
+        return {"what": what, "value": value or NOT_READ, **origin}
 
 
 def not_read(what: str, why: str) -> Row:

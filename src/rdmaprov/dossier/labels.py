@@ -18,21 +18,22 @@ _MODULE |= {"revision": "revision", "date": "date code", "type": "type"}
 MOST_ENDS = 2  # of a cable
 
 
-def judged(text: str) -> tuple[str, str]:
-    """Return what a maker wrote, and why that says nothing; one of them is empty."""
+def judged(text: str, unique: bool = True) -> tuple[str, str]:
+    """Return what a maker wrote, and why that says nothing; what is `unique` is not one sign."""
     # ethtool prints a byte that is no letter as _, so also NUL and FF behind a text.
     plain = text.strip().rstrip("_").rstrip()
     if not text.strip():
         return "", "the field is blank"
-    if len(set(plain.lower()) - set(" .:_-")) <= 1 or plain.lower() in _FILLERS:
+    if len(set(plain.lower()) - set(" .:_-")) <= unique or plain.lower() in _FILLERS:
         return "", f"the field has a filler: {text.strip()}"
     return plain, ""
 
 
 def label(run: KeptRun, what: str, text: str | None, read: str, why: str = "") -> Row:
     """Return the field of what a maker wrote; None: the run did not read it."""
-    value, reason = judged(text) if text is not None else ("", "accept did not read it")
-    return run.field(what, value, read, why or reason)
+    value, reason = judged(text or "", "serial" in what or "UUID" in what)
+    reason = "accept did not read it" if text is None else reason
+    return run.field(what, value, read, reason if text or not why else why)
 
 
 def places(run: KeptRun, of: str) -> dict[tuple[str, ...], list[Place]]:
@@ -75,10 +76,9 @@ def _same(
     """Yield where else in a run the serial number of a part is, and what that may mean."""
     (key,) = _keys(part, of)
     others = [each for each in places(run, of).get(key, ()) if each != at]
-    means = "another port of the card, or a copied VPD"
-    if of == "cable":
-        end = "its other end, " if len(others) < MOST_ENDS else ""
-        means = f"{end}a breakout, or a copied EEPROM"
+    means = "its other end, a breakout" if len(others) < MOST_ENDS else "a breakout"
+    means = "another port of the card" if of == "card" else means
+    where = some([f"{node} rail {number}" for node, number in others], 4)
     if others:
-        where = some([f"{node} rail {number}" for node, number in others], 4)
-        yield run.field(f"{what}: same serial number", f"{where}: {means}", read)
+        means = f"{where}: {means}, or a copied EEPROM"
+        yield run.field(f"{what}: same serial number", means, read)

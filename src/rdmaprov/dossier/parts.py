@@ -10,7 +10,6 @@ from rdmaprov.node.identity import DMI, MACHINE
 from rdmaprov.node.standing import GPU_WORDS, MACHINE_WORDS, NIC_WORDS, VERSION_WORDS
 
 _NVIDIA = "/proc/driver/nvidia/gpus/{}/information"
-# By which numbers a part is known again.
 _KINDS = {"rail": ("NIC", "cable"), "gpu": ("GPU",)}
 _FILES = {"guid": "node_guid", "board": "board_id", "firmware": "fw_ver"}
 
@@ -28,7 +27,8 @@ def fields(runs: Sequence[KeptRun], run: KeptRun, node: str, accused: Row | None
     own = identity_of(here, node)
     for key, word in MACHINE_WORDS.items():
         read = f"cat /{DMI}/{MACHINE[key]}"
-        yield label(here, f"chassis: {word}", own.get("machine", {}).get(key), read)
+        text, why = own.get("machine", {}).get(key), "it is blank, or root alone may read it"
+        yield label(here, f"chassis: {word}", text, read, why)
     of = accused["of"] if accused else ""
     for number, nic in enumerate(own.get("rails", ())):
         if accused is None or of != "rail" or _is_of(accused, number, nic):
@@ -55,9 +55,7 @@ def fields(runs: Sequence[KeptRun], run: KeptRun, node: str, accused: Row | None
 
 def _link(runs: Sequence[KeptRun], here: KeptRun, node: str, rail: int) -> Iterator[Row]:
     """Yield the port of the switch that a rail is on, and that nobody read the cable there."""
-    found = not_read(
-        "switch port", "accept keeps it where lldpd runs, rdmaprov subnet on InfiniBand"
-    )
+    found = not_read("switch port", "lldpctl, and on InfiniBand rdmaprov subnet, tell it")
     rails = identity_of(here, node).get("rails", ())
     for each in rails[rail].get("modules", ()) if rail < len(rails) else ():
         if each["switch"]:
@@ -69,7 +67,7 @@ def _link(runs: Sequence[KeptRun], here: KeptRun, node: str, rail: int) -> Itera
                 where = f"{each['leaf']} port {each['port']}"
                 found = run.field("switch port", where, "ibnetdiscover")
     yield found
-    yield not_read("cable: serial number at the switch", "on the switch; a DAC has the node's")
+    yield not_read("cable: serial number at the switch", "on the switch; most DACs have the node's")
 
 
 def versions(runs: Sequence[KeptRun], run: KeptRun, node: str) -> Iterator[Row]:

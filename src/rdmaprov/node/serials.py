@@ -1,7 +1,6 @@
-"""What makers wrote on NICs, and on the cables and modules in their ports. Python 3.6.
+"""What makers wrote on NICs, cables and modules, or why it could not be read. Python 3.6.
 
-Blanks, fillers and copies are for the reader to judge. Where nothing could be read, `why` says so.
-devlink is not asked: of mlx5 it has the VPD's texts; of qede a part number as a serial number.
+Fillers are for others to judge. devlink has the VPD's texts, and of qede a part number instead.
 """
 
 import os
@@ -13,14 +12,14 @@ from rdmaprov.node.devices import INFINIBAND, NET, PCI, below, pci_path, read
 from rdmaprov.node.identity import clean
 
 LIMIT_S = 10  # for a port that is up, mlxlink answers within 2 s
-MOST_VPD = 4096  # a card has some 300 bytes; the kernel waits 125 ms at most for four of them
 VPD_KEYS = {b"PN": "part", b"SN": "serial"}
 # As `ethtool -m` calls them (SFF-8079, SFF-8636, CMIS), and `mlxlink -m`.
-MODULE_FIELDS = {"Vendor name": "vendor", "Vendor PN": "part", "Vendor SN": "serial"}
-MODULE_FIELDS.update({"Vendor rev": "revision", "Date code": "date", "Connector": "type"})
-MODULE_FIELDS.update({"Vendor Name": "vendor", "Vendor Part Number": "part", "Rev": "revision"})
-MODULE_FIELDS.update({"Vendor Serial Number": "serial", "Cable Type": "type"})
-MODULE_KEYS = ("port", "read", "why", *sorted(set(MODULE_FIELDS.values())))
+ETHTOOL = ["Vendor name", "Vendor PN", "Vendor SN", "Vendor rev", "Date code", "Connector"]
+MLXLINK = ["Vendor Name", "Vendor Part Number", "Vendor Serial Number", "Rev"]
+MLXLINK += ["Manufacturing Date", "Cable Type"]
+WRITTEN = ["vendor", "part", "serial", "revision", "date", "type"]
+MODULE_FIELDS = dict(zip(ETHTOOL + MLXLINK, WRITTEN + WRITTEN))  # noqa: B905 - Python 3.6
+MODULE_KEYS = ("port", "read", "why", *WRITTEN)
 
 
 def parse_vpd(data):
@@ -41,14 +40,11 @@ def parse_vpd(data):
 
 def read_card(pci, root="/"):
     """Return part and serial number of the card that a PCI function is on."""
-    found, why = parse_vpd(b""), "it is no PCI function"
-    if pci:
-        try:
-            with open(os.path.join(root, PCI, pci, "vpd"), "rb", buffering=0) as file:
-                found, why = parse_vpd(file.read(MOST_VPD)), ""
-        except OSError as error:  # a virtual function has none; one that is not valid is ENODEV
-            why = "its VPD: {}".format(error.strerror)
-    return dict(found, why=why)
+    try:
+        with open(os.path.join(root, PCI, pci, "vpd"), "rb", buffering=0) as file:
+            return dict(parse_vpd(file.read(4096)), why="")  # a card has some 300 bytes
+    except OSError as error:  # a virtual function has none; one that is not valid is ENODEV
+        return dict(parse_vpd(b""), why="its VPD: {}".format(error.strerror))
 
 
 def ask_modules(rails, root="/"):
@@ -102,7 +98,6 @@ def parse_module(text):
         name, _, value = line.partition(":")
         if name.strip() in MODULE_FIELDS:
             found.setdefault(MODULE_FIELDS[name.strip()], clean(value))
-    last = text.strip().splitlines()[-1:] or ["no output"]
+    why = clean((text.strip().splitlines() or ["no output"])[-1])
     # An ethtool that is older than the module prints its bytes.
-    why = "the tool prints bytes alone" if text.lstrip().startswith("Offset") else clean(last[0])
-    return found or {"why": why}
+    return found or {"why": "the tool prints bytes alone" if "Offset" in text else why}

@@ -44,7 +44,6 @@ _NAME_FILES = ("/proc/sys/kernel/hostname", "/etc/hostname")
 # Names of a machine that are words of its texts, too.
 _WORDS = {"localhost", "localdomain", "ubuntu", "debian", "rocky", "linux", "node", "nodes", "host"}
 _SHORT = 5
-_MOST_SERIALS = 128  # a node has some fifty
 _LOW = (1 << 24) - 1
 
 
@@ -70,9 +69,9 @@ class Pseudonyms:
         }
         self._kept = {found[1] for text in texts for found in _KEPT_UUID.finditer(text)}
         self._numbered: dict[str, str] = {}
-        # They are in rows without names, too, and at the beginning of others, as [VU] of a VPD.
+        # Also in rows without names, and at the beginning of words, as [VU] of a VPD; some 50.
         serials = {each[2] for text in texts for each in _SERIAL.finditer(text)}
-        some = sorted(filter(re.compile(r"(?=.*\d).{8}").match, serials), key=len)[-_MOST_SERIALS:]
+        some = sorted(filter(re.compile(r"(?=.*\d).{8}").match, serials), key=len)[-128:]
         self._serials = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, some[::-1])) or '(?!)'})")
         self._uuids: dict[str, str] = {}
         self._chance = chance

@@ -27,7 +27,6 @@ from rdmaprov.node.serials import ask_modules, read_card, read_modules
 
 SO_BINDTODEVICE = 25
 PORT = 9  # discard: nothing listens
-MOST_LLDP = 65536  # a switch says some 2,000 bytes
 # torch/version.py has the CUDA that torch was built for (tools/generate_torch_version.py there).
 # libcuda says its own, also one for older drivers (cuda-compat); it opens no GPU for that.
 VERSIONS = """
@@ -89,7 +88,7 @@ def read_lldp(ports):
     try:
         tops = json.loads(printed_by(["lldpctl", "-f", "json0"])[0])["lldp"]
         own = [each for top in tops for each in top["interface"] if each["name"] in ports]
-        return json.dumps({"lldp": [{"interface": own}]})[:MOST_LLDP]
+        return json.dumps({"lldp": [{"interface": own}]})[:65536]
     except (ValueError, KeyError, TypeError):
         return ""
 
