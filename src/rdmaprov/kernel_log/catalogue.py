@@ -25,7 +25,8 @@ _PARTS = {
     "{aer}": r"(?:AER: )?(?:Multiple |PCIe Bus Error: severity=)?",
     "{from}": rf"(?:,|$| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",
     "{mlx5}": rf"mlx5_core (?P<device>{_PCI})(?: \S+)?: "
-    r"(?:\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
+    rf"(?:(?:{_PCI}:)?\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
+    "{mlx4}": rf"mlx4_core (?P<device>{_PCI})(?: \S+)?: ",
     "{mce}": r"(?:EDAC \w+ MC\d+: |mce: |core: )?(?:\[Hardware Error\]: )?",
     "{uncorrected}": r"Bank \d+: (?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS
     "{decoded}": r"CPU:\d+ \(\S+\) MC\d+_STATUS\[",  # edac_mce_amd

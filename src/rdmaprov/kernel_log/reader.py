@@ -1,15 +1,19 @@
 """A text of the kernel's log as events: what happened, to which device, when, what it asks for.
 
-It reads what `dmesg` prints (with `-T`, `-d`, `-e`, `-H`, `-x`, `-r`, `--time-format iso`), what
-`journalctl -k` does in its short forms, and lines of /var/log/messages, with and without a host's
-name. A line of syslog counts if its tag is `kernel:`, so that no program can say what only the
-kernel may say; of what root writes to /dev/kmsg, the note of a repair.
+It reads what `dmesg` prints (with `-T`, `-d`, `-e`, `-H`, `-x`, `-r`, `-J`, `--time-format iso`),
+what `journalctl -k` does in its short forms and as JSON, netconsole and /dev/kmsg, and lines of
+/var/log/messages, with and without a host's name, as grep, pdsh, containers, terminals and mails
+pass them on. A line of syslog counts if its tag is `kernel:`, so that no program can say what only
+the kernel may say; of what root writes to /dev/kmsg, the note of a repair.
 """
 
 from __future__ import annotations
 
+import html
+import json
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from rdmaprov.kernel_log import catalogue
@@ -18,40 +22,54 @@ from rdmaprov.problem import printable
 
 MOST_CHARACTERS = 8 << 20
 MOST_EVENTS = 1000  # of different kinds or devices
-_MOST_LINE = 1000
+_MOST_LINE, _MOST_RECORD = 1000, 32_000
 _STAMP = (
     r"\[ *(?P<boot{0}>\d{{1,10}}\.\d{{1,9}})(?: <[ \d.]{{1,24}}>)?\]"
-    r"|\[(?P<day{0}>\w{{3}} \w{{3}} [ \d]?\d \d\d:\d\d:\d\d \d{{4}})(?: <[ \d.]{{1,24}}>)?\]"
+    r"|\[(?P<day{0}>\w{{3}} \w{{3}} [ \d]?\d \d\d:\d\d:\d\d (?:[A-Z]{{3,5}} )?\d{{4}})"
+    r"(?: <[ \d.]{{1,24}}>)?\]"
     r"|\[(?P<near{0}>\w{{3}} ?\d\d? \d\d:\d\d)\]"
     r"|\[(?:<[ \d.]{{1,24}}>| *[+-]\d{{1,9}}[.,]\d{{1,9}})\]"
     r"|\[?(?:\w{{3}} )?(?P<iso{0}>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{{0,10}}"
-    r"(?:Z|[+-]\d\d:?\d\d| [A-Z]{{3,5}}(?= ))?)(?:\]:)?"
-    r"|(?P<bsd{0}>\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?|\d{{10}}\.\d{{6}})"
+    r"(?:Z|[+-]\d\d:?\d\d| [A-Z]{{3,5}}(?= ))?)\]?:?"
+    r"|(?P<bsd{0}>(?:[A-Z]\w\w )?\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?(?: \d{{4}})?"
+    r"|\d{{10}}\.\d{{6}})"
 )
 _HEAD = re.compile(
-    # also of pdsh and Talos, of a console that drops messages, of RFC 5424, and of SONiC
-    r"[ \t]{0,20}(?:[\w.-]{1,253}: (?=\[ *\d|kern: ))?"
+    # also in a mail, a list or JSON; of grep, pdsh, Talos, or behind a prompt of a serial console;
+    # of a console that drops messages, netconsole, RFC 5424, the log of a container, and SONiC
+    r"[ \t>|*`'\"\ufeff]{0,20}+(?:- )?(?:msg\": ?\")?"
+    r"(?:\[?[^\s\[<]{1,80}(?: login| [^\s\[\]]{1,64}\])?(?<=[\w~\]])[:#$\t-] {0,4}+"
+    r"(?:\d{1,9}[:-])?"
+    r"(?=\[ *\d|<\d|\[?\d{4}-\d\d-|\[?[A-Z][a-z]\w (?:\w{3} )?[ \d]\d \d\d:|kern *:))?"
     r"(?:\** ?\d{1,9} printk messages dropped \** ?)?"
+    r"(?:(?:[\w.+-]{1,64},)?(?P<kmsg>\d{1,3}),\d{1,20},(?P<us>\d{1,16}),[^;,]?(?:,[^;,]{1,80})*;)?"
     r"(?:<(?P<level>\d{1,3})>)?(?: ?1 (?=\d{4}-))?"
     r"(?:(?P<facility>[a-z]{1,8}) {0,6}: {0,6}[a-z]{1,8} {0,6}: ?)?"
-    rf"(?:(?:{_STAMP.format(1)}) ?)?"
-    r"(?P<tag> ?(?:[\w.:-]{1,253} )?(?:[A-Z]{3,7} )?kernel(?: - - -|:) ?)?"
-    rf"(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
+    rf"(?:(?:{_STAMP.format(1)}) ?)?(?:std(?:out|err) [FP] )?"
+    r"(?P<tag> ?(?:[\w.:-]{1,253} )?(?:[A-Z]{3,7} |[a-z]{3,8}\.[a-z]{3,7} )?"
+    r"kernel(?: - - -|:) ?)?"
+    rf"(?:<(?P<level2>\d)>)?(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
 )
+_COLOUR = re.compile(r"\x1b\[[\d;?]{0,20}[A-Za-z]")
+_KERNELS = ("_TRANSPORT", "SYSLOG_IDENTIFIER", "ident", "appname", "facility", "fac")  # in JSON
+_TEXTS = ("MESSAGE", "message", "msg", "log")
 _CLOCKS = ("day1", "near1", "iso1", "bsd1", "day2", "iso2", "bsd2")
 # What each line has that matters, for grep -E; the others cost next to nothing.
 MATTERS = (
-    "NVRM: |SXid |mlx5_|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck|Hardware Error|EDAC "
-    "|Memory failure|[Mm]emory error|temperature|emory: Kill|lockup|LOCKUP|blocked for more|stall"
-    "|Oops: |BUG: (unable|kernel)|Unable to handle|opcode: |double fault|stack segment|divide error"
-    "|Internal error: |kernel BUG|Kernel panic|protection fault|Card not present"
-    "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|without any active|Linux version "
-    "|change power state|; giving up|Request device "
-    "|IO_PAGE_FAULT|arm-smmu-v3 |rdmaprov: |Nvlink Core is being|: probe (of|with driver) "
+    "NVRM: |SXid |mlx[45]_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck"
+    "|Hardware Error|EDAC |Memory failure|[Mm]emory error|accessed poison|MCE(: | 0x)"
+    "|NMI: (PCI|IOCK)|SError Int|temperature|HARDWARE PROTECTION|emory: Kill|lockup|LOCKUP|stall"
+    "|blocked for more|Oops: |BUG: (unable|kernel|Bad page|stack)|Unable to handle|PANIC: "
+    "|Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]|recursive fault"
+    "|Card not pre|Power fault|train link|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)"
+    "|without any active|Linux version |change power state|header type 7f|; giving up"
+    "|Request device |AMD-Vi: (Event|Com)|VT-d detected Inv|arm-smmu-v3 |rdmaprov: "
+    "|Nvlink Core is being|: probe (of|with driver) "
+    "|(nvidia|ib_core|rdma_cm)[a-z_]*: (disagrees|version magic)|Version mismatch"
 )
 _MATTERS = re.compile(MATTERS)
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\): "
+    r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{5,16})(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\): "
     r"(?P<code>\d{1,5})\b"
     r"(?:, pid='?(?P<pid>\d{1,10})\b)?(?:'?, name=(?P<program>[^,]{1,64}))?"
 )
@@ -107,7 +125,8 @@ class LogEvent:
         is_gpu = self.device and not self.meaning.kind.startswith("sxid-")
         option = f" -i {self.device}" if is_gpu else ""
         note = catalogue.NOTE.format(self.device) if self.device else ""
-        remedy = catalogue.REMEDIES[self.meaning.action]
+        own = catalogue.table()["remedies"].get(self.meaning.kind)
+        remedy = own or catalogue.REMEDIES[self.meaning.action]
         return remedy.format(self.device or "the part", option, note)
 
 
@@ -137,7 +156,7 @@ def parse_log(text: str) -> KernelLog:
     reading = _Reading()
     for line in text.split("\n"):  # a message may have form feeds and the like
         if _MATTERS.search(line):
-            reading.add_line(line[:_MOST_LINE].rstrip("\r"))
+            reading.add_line(_unwrapped(line[:_MOST_RECORD])[:_MOST_LINE])
     lacks = "" if reading.begins else "the log does not begin with the boot"
     if reading.dropped:
         lacks = f"{reading.dropped:,} events beyond {MOST_EVENTS:,} are left out"
@@ -236,6 +255,25 @@ class _Reading:
                 self.past = [*self.past, event][-MOST_EVENTS:]
 
 
+def _unwrapped(line: str) -> str:
+    """Return a line without what terminals, web pages and collectors of logs put around it."""
+    line = _COLOUR.sub("", line).strip("\r\0")
+    if line.lstrip()[:2] in ('{"', "{ "):
+        with suppress(ValueError, RecursionError):
+            return _of_record(json.loads(line))
+    return html.unescape(line) if "&" in line else line
+
+
+def _of_record(record: dict[str, object]) -> str:
+    """Return the line of a record; without the kernel's mark, it must begin as dmesg's do."""
+    text = next((text for key in _TEXTS if isinstance(text := record.get(key), str)), "")
+    mark = next((record[key] for key in _KERNELS if key in record), "")
+    if mark in ("kernel", "kern"):
+        clock = str(record.get("__REALTIME_TIMESTAMP", ""))
+        return f"{clock[:10]}.{clock[10:16]} kernel: {text}" if len(clock) == 16 else text
+    return text if text.startswith(("[", "<")) else ""
+
+
 def _settled(meaning: Meaning, message: str) -> Meaning:
     """Return a meaning with the action that its line says, where lines do."""
     if meaning.action == SEVERITY:
@@ -254,16 +292,16 @@ def _settled(meaning: Meaning, message: str) -> Meaning:
 
 def _is_kernels(head: re.Match[str]) -> bool:
     """Return whether the kernel wrote a line: syslog and `dmesg --decode` have others', too."""
-    if int(head["level"] or 0) > 7 or head["facility"] not in (None, "kern"):
+    if int(head["level"] or head["kmsg"] or 0) > 7 or head["facility"] not in (None, "kern"):
         return False
     # dmesg alone has a comma in its time, and no tag behind it.
     is_syslog = head["bsd1"] or (head["iso1"] and "," not in head["iso1"])
-    return bool(head["tag"] or head["facility"]) or not is_syslog
+    return bool(head["tag"] or head["facility"] or head["boot2"]) or not is_syslog
 
 
 def _when(head: re.Match[str]) -> str:
     clock = next(filter(None, (head[name] for name in _CLOCKS)), "")
-    boot = head["boot1"] or head["boot2"]
+    boot = head["boot1"] or head["boot2"] or int(head["us"] or 0) / 1e6
     return clock or (f"{float(boot):.0f}{_AFTER}" if boot else "")
 
 

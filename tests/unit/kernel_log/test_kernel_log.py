@@ -83,25 +83,15 @@ def test_xid_of_a_part_of_a_gpu(part):
     assert (event.meaning.kind, event.device, event.pid) == ("xid-79", "0000:3b:00.0", 1582259)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"Dec 06 17:49:03 node7 app[7]: {LOST}",
-        f"1733061280.123456 {LOST}",
-        f"Sun 2024-12-01 14:54:40 CET {LOST}",
-        f"Dec 06 17:49:03 {LOST}",
-        f"2025-01-21T04:41:44+0000 node7 app: {LOST}",
-        f"node7: user: err: [2026-04-22T21:25:20.505406921Z]: {LOST}",
-        f"<11>1 2020-11-20T18:14:19.159524+01:00 node7 app 7 - - {LOST}",
-        f"Apr  9 21:05:38.106121 node7 INFO app: {LOST}",
-        f"user  :err   : [ 1843.308145] {LOST}",
-        f"<11>[ 1843.308145] {LOST}",
-        f"[ 1843.308145] systemd[1]: {LOST}",
-        f"[ 1843.308145] app says {LOST}",
-    ],
-)
+@pytest.mark.parametrize(("first", "line"), cases(__file__, "wrapped_line"))
+def test_line_is_read_as_others_pass_it_on(first, line):
+    (event,) = parse_log(f"x\n{line.replace('@', LOST)}\ny\n").events
+    assert (event.meaning.kind, event.device, event.first) == ("xid-79", "0000:3b:00.0", first)
+
+
+@pytest.mark.parametrize("line", cases(__file__, "program_says"))
 def test_what_a_program_says_is_no_event(line):
-    assert said(line) == []
+    assert said(line.replace("@", LOST)) == []
 
 
 def test_equal_events_are_one():
@@ -120,6 +110,7 @@ NIC = "mlx5_core 0000:5e:00.0: "
 RECOVER = f"{NIC}mlx5_health_try_recover:344:(pid 9): health recovery "
 SICK = f"{NIC}poll_health:801:(pid 0): device's health compromised - reached miss"
 FATAL = "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:5e:00.0"
+RESTART = "mlx4_core 0000:04:00.0: mlx4_restart_one was ended, ret=0"
 CHANGED = (
     "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required)"
 )
@@ -139,6 +130,8 @@ CHANGED = (
         (FATAL, "pcieport 0000:00:01.0: AER: device recovery successful", True),
         (FATAL, "pcieport 0000:00:02.0: AER: device recovery successful", False),
         (FATAL, "pcieport 0000:00:01.0: AER: device recovery failed", False),
+        ("mlx4_core 0000:04:00.0: Internal error detected:", RESTART, True),
+        ("mlx4_core 0000:04:00.0: Fail to reset HCA", f"{RESTART[:-1]}-5", False),
     ],
 )  # fmt: skip
 def test_what_was_repaired_is_history(fault, end, is_over):
@@ -147,12 +140,15 @@ def test_what_was_repaired_is_history(fault, end, is_over):
     assert bool(log.asking(*HANDS)) is not is_over
 
 
-@pytest.mark.parametrize(
-    ("line", "action"),
-    cases(__file__, "action_of_a_line"),
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "action"), cases(__file__, "action_of_a_line"))
 def test_action_of_a_line(line, action):
     assert [each[0] for each in said(line)] == [action]
+
+
+@pytest.mark.parametrize(("event", "lines"), cases(__file__, "event_of_a_line").items())
+def test_event_of_a_line(event, lines):
+    found = {line: [" ".join(each) for each in said(line)] for line in lines}
+    assert found == {line: [event] * bool(event) for line in lines}
 
 
 NOTE = "rdmaprov: 0000:3b:00.0 was repaired"
@@ -187,6 +183,9 @@ def test_remedy_says_how_to_note_a_repair_in_words_that_the_reader_reads():
     (nameless,) = parse_log("[ 10.1] NVRM: pci_enable_device failed, aborting").events
     assert "nvidia-smi -r, or" in nameless.remedy
     assert "/dev/kmsg" not in nameless.remedy
+    (mismatch,) = parse_log("NVRM: API mismatch: the client 'nvidia-smi' (pid 7)").events
+    assert (mismatch.pid, mismatch.program) == (7, "nvidia-smi")
+    assert "in one version" in mismatch.remedy
 
 
 def loads():
