@@ -59,13 +59,13 @@ MATTERS = (
     "NVRM: |SXid |mlx[45]_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck"
     "|Hardware Error|EDAC |Memory failure|[Mm]emory error|accessed poison|MCE(: | 0x)"
     "|NMI: (PCI|IOCK)|SError Int|temperature|HARDWARE PROTECTION|emory: Kill|lockup|LOCKUP|stall"
-    "|blocked for more|Oops: |BUG: (unable|kernel|Bad page|stack)|Unable to handle|PANIC: "
-    "|Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]|recursive fault"
-    "|Card not pre|Power fault|train link|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)"
-    "|without any active|Linux version |change power state|header type 7f|; giving up"
-    "|Request device |AMD-Vi: (Event|Com)|VT-d detected Inv|arm-smmu-v3 |rdmaprov: "
-    "|Nvlink Core is being|: probe (of|with driver) "
-    "|(nvidia|ib_core|rdma_cm)[a-z_]*: (disagrees|version magic)|Version mismatch"
+    "|blocked for more|Oops: |BUG: (unable|kernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
+    "|PANIC: |Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]"
+    "|recursive fault|nsufficient stack|Card not pre|Power fault|train link"
+    "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|without any active|Linux version "
+    "|change power state|header type 7f|; giving up|Request device |AMD-Vi: (Event|Com)"
+    "|VT-d detected Inv|arm-smmu-v3 |rdmaprov: |Nvlink Core is being|: probe (of|with driver) "
+    "|(nvidia|ib_|rdma_)[a-z_]*: (disagr|version m|Unknown s)|Version mismatch"
 )
 _MATTERS = re.compile(MATTERS)
 _XID = re.compile(
