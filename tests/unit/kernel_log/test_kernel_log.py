@@ -132,6 +132,7 @@ CHANGED = (
         (FATAL, "pcieport 0000:00:01.0: AER: device recovery failed", False),
         ("mlx4_core 0000:04:00.0: Internal error detected:", RESTART, True),
         ("mlx4_core 0000:04:00.0: Fail to reset HCA", f"{RESTART[:-1]}-5", False),
+        ("nvidia: version magic '6.8.0' should be '6.8.1'", "NVRM: loading NVIDIA UNIX", True),
     ],
 )  # fmt: skip
 def test_what_was_repaired_is_history(fault, end, is_over):
