@@ -44,12 +44,19 @@ _HEAD = re.compile(
     r"(?:\** ?\d{1,9} printk messages dropped \** ?)?"
     r"(?:(?:[\w.+-]{1,64},)?(?P<kmsg>\d{1,3}),\d{1,20},(?P<us>\d{1,16}),[^;,]?(?:,[^;,]{1,80})*;)?"
     r"(?:<(?P<level>\d{1,3})>)?(?: ?1 (?=\d{4}-))?"
-    r"(?:(?P<facility>[a-z]{1,8}) {0,6}: {0,6}[a-z]{1,8} {0,6}: ?)?"
+    r"(?:(?!kernel)(?P<facility>[a-z]{1,8}) {0,6}: {0,6}[a-z]{1,8} {0,6}: ?)?"
     rf"(?:(?:{_STAMP.format(1)}) ?)?(?:std(?:out|err) [FP] )?"
     r"(?P<tag> ?(?:[\w.:-]{1,253} )?(?:[A-Z]{3,7} |[a-z]{3,8}\.[a-z]{3,7} )?"
     r"kernel(?: - - -|:) ?)?"
     rf"(?:<(?P<level2>\d)>)?(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
 )
+# Any other head with a time in brackets: dates in other languages, two clocks; no word beside.
+_LOOSE = re.compile(
+    r"[ \t>|*`'\"]{0,8}+"
+    r"(?:(?:[\[(<][^\[\]()<>\d]{0,24}+\d[^\[\]()<>]{0,40}+[\])>]:?"
+    r"|(?:[^\W\d_]{1,5}+\.?,? ){0,2}+\d[\d:.,/+TZ-]{0,40}+)(?:[ \t]++)){1,6}+(?:kernel: ?)?"
+)
+_TIME = re.compile(r"\[[^]]*\d[:.]\d")
 _COLOUR = re.compile(r"\x1b\[[\d;?]{0,20}[A-Za-z]")
 _KERNELS = ("_TRANSPORT", "SYSLOG_IDENTIFIER", "ident", "appname", "facility", "fac")  # in JSON
 _TEXTS = ("MESSAGE", "message", "msg", "log")
@@ -57,14 +64,14 @@ _CLOCKS = ("day1", "near1", "iso1", "bsd1", "day2", "iso2", "bsd2")
 # What each line has that matters, for grep -E; the others cost next to nothing.
 MATTERS = (
     "NVRM: |SXid |mlx[45]_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck"
-    "|Hardware Error|EDAC |Memory failure|[Mm]emory error|accessed poison|MCE(: | 0x)"
+    "|Hardware Error|EEH: |EDAC |Memory failure|[Mm]emory error|accessed poison|MCE(: | 0x)"
     "|NMI: (PCI|IOCK)|SError Int|temperature|HARDWARE PROTECTION|emory: Kill|lockup|LOCKUP|stall"
     "|blocked for more|Oops: |BUG: (unable|kernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
     "|PANIC: |Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]"
     "|recursive fault|nsufficient stack|Card not pre|Power fault|train link"
-    "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|without any active|Linux version "
-    "|change power state|header type 7f|; giving up|Request device |AMD-Vi: (Event|Com)"
-    "|VT-d detected Inv|arm-smmu-v3 |rdmaprov: |Nvlink Core is being|: probe (of|with driver) "
+    "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|LINK_DOWN|without any active"
+    "|Linux version |change power state|header type 7f|; giving up|Request device "
+    "|AMD-Vi: (Event|Com)|VT-d detected Inv|arm-smmu-v3 |rdmaprov: |Nvlink Core is being|: probe (of|with driver) "
     "|(nvidia|ib_|rdma_)[a-z_]*: (disagr|version m|Unknown s)|Version mismatch"
 )
 _MATTERS = re.compile(MATTERS)
@@ -184,12 +191,18 @@ class _Reading:
         message = line[head.end() :]
         is_note = (head["level"] or head["facility"]) and message.startswith("rdmaprov: ")
         if not is_note and not _is_kernels(head):
-            return
+            message = ""
         if message.startswith("Linux version "):
             self.begins = True
             self._end(("",), "")
-        elif (found := self._meaning(message)) is not None:
+        elif message and (found := self._meaning(message)) is not None:
             self._add(*found, _when(head))
+        elif (
+            (other := _LOOSE.match(line))
+            and _TIME.search(other[0])
+            and (found := self._meaning(line[other.end() :])) is not None
+        ):
+            self._add(*found, printable(other[0].strip(" \t>|*`'\"")))
 
     def _meaning(self, message: str) -> tuple[Meaning, dict[str, str]] | None:
         if found := _XID.match(message):
