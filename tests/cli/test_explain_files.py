@@ -16,6 +16,7 @@ from rdmaprov.exit_codes import ExitCode
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXPECTED = yaml.safe_load((FIXTURES / "explain/expected.yml").read_text())
+ENDINGS = yaml.safe_load((FIXTURES / "explain/endings.yml").read_text())
 LOGS = yaml.safe_load((FIXTURES / "nccl/expected.yml").read_text())
 # A table and RAS, which `nccl-log` does not read.
 OTHERS = {"reports/ras.log", "reports/nccl-tests-table.log"}
@@ -23,7 +24,7 @@ AS_LOGS = [each for each in LOGS if "options" not in each and not OTHERS & set(e
 
 
 def name(case):
-    return " ".join(case.get("files") or case["logs"])
+    return " ".join(case.get("files") or case.get("logs") or [case["from"]])
 
 
 @pytest.fixture
@@ -34,9 +35,11 @@ def explain(capsys):
     return run
 
 
-@pytest.mark.parametrize("case", EXPECTED, ids=name)
-def test_text_is_explained(case, explain):
-    code, printed = explain(*(FIXTURES / file for file in case["files"]))
+@pytest.mark.parametrize("case", [*EXPECTED, *ENDINGS], ids=name)
+def test_text_is_explained(case, explain, tmp_path):
+    ending = tmp_path / "ending.txt"
+    ending.write_text(case.get("text", ""))
+    code, printed = explain(*(FIXTURES / file for file in case.get("files", [ending])))
     head = "\n".join(printed.splitlines()[:5])
     assert code == case["code"], printed
     assert [word for word in case.get("head", ()) if word not in head] == [], printed
@@ -155,14 +158,9 @@ def test_verbs_stay_and_a_file_of_their_name_is_given_by_a_path(explain, tmp_pat
 
 
 def test_standard_input_is_read(explain, monkeypatch):
-    data = (FIXTURES / "nccl/h100/ras-healthy.txt").read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert explain("-") == (
-        ExitCode.OK,
-        explain(FIXTURES / "nccl/h100/ras-healthy.txt")[1].replace(
-            str(FIXTURES / "nccl/h100/ras-healthy.txt"), "standard input"
-        ),
-    )
+    file = FIXTURES / "nccl/h100/ras-healthy.txt"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
+    assert explain("-") == (ExitCode.OK, explain(file)[1].replace(str(file), "standard input"))
 
 
 @pytest.mark.parametrize("place", ["first", "last"])

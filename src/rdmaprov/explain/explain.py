@@ -99,6 +99,7 @@ class InputKind:
     # returns whether a JSON is of it; None if its tool writes none
     document: Callable[[Mapping[str, Any]], bool] | None = None
     output: bool = False  # whether its text may stand among what others of this sort write
+    end: re.Pattern[bytes] | None = None  # finds what may stand below the output of any tool
     # returns whether a text that no row knows is of it
     seems: Callable[[GivenText], bool] | None = None
 
@@ -106,8 +107,15 @@ class InputKind:
         """Return whether a text is of this row."""
         if given.document:
             return self.document is not None and self.document(given.document)
+        return self._finds(self.only, given)
+
+    def knows_end(self, given: GivenText) -> bool:
+        """Return whether a text has what a launcher writes of such a job's end."""
+        return self.end is not None and not given.document and self._finds(self.end, given)
+
+    def _finds(self, pattern: re.Pattern[bytes], given: GivenText) -> bool:
         words = (each for each in self.has if each in given.data)
-        return any(words) and self.only.search(given.data) is not None
+        return any(words) and pattern.search(given.data) is not None
 
 
 def _only(*patterns: str) -> re.Pattern[bytes]:
@@ -168,7 +176,8 @@ def inputs() -> tuple[InputKind, ...]:
             row["only"] = [each["only"] for each in texts]
     return tuple(
         InputKind(
-            **{**row, "only": _only(*row["only"]), "has": tuple(map(str.encode, row["has"]))},
+            **{**row, "has": tuple(map(str.encode, row["has"]))}
+            | {each: _only(*row[each]) for each in ("only", "end") if each in row},
             **_READ[row["id"]],
         )
         for row in rows
@@ -178,4 +187,6 @@ def inputs() -> tuple[InputKind, ...]:
 def find_inputs(given: GivenText) -> list[InputKind]:
     """Return the rows that know a text: none, one, or several that share an output."""
     found = [each for each in inputs() if each.knows(given)]
+    if all(each.output for each in found):
+        found = [each for each in inputs() if each in found or each.knows_end(given)]
     return found or [each for each in inputs() if each.seems and each.seems(given)][:1]

@@ -13,9 +13,12 @@ from typing import Any
 
 _TABLE = Path(__file__).with_name("causes.yml")
 UNKNOWN = "said"  # the last error is in no other entry
+VICTIMS = ("others", "ended")  # `whose` of those who say nothing of what went wrong
 _LAST = re.compile(r"Last (?:error|RCCL warning): *\n?((?:(?!Exception raised)[^\n])*)")
 # Of a line of torch's, and of Ray's.
-PREFIX = re.compile(r"^.{0,80}?\[rank\d+\]:? ?|^\(\w{1,40} pid=\d{1,9}(?:, ip=\S{1,45})?\) ")
+PREFIX = re.compile(
+    r"^.{0,80}?\[rank\d+\]:? ?|^\([\w/.:-]{1,60}(?: rank=\d+)? pid=\d{1,9}(?:, ip=\S{1,45})?\) "
+)
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,9 @@ class KnownCause:
     said: re.Pattern[str]
     means: str
     fix: str
-    whose: str = "own"  # `own`, `all`, `others` or `open`; causes.yml says what each is
-    # `alone`, `start`, `path`, `never` or `last`: what proves that a job failed of it
+    whose: str = "own"  # `own`, `all`, `others`, `open` or `ended`; causes.yml says what each is
+    by: str = ""  # `launcher` if no rank writes it
+    # `alone`, `start`, `path`, `never`, `lost` or `last`: what proves that a job failed of it
     ends: str = "alone"
 
     def meaning(self, words: str) -> str:

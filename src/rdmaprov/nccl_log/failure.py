@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rdmaprov.finding.finding import Finding
-from rdmaprov.nccl_log.causes import UNKNOWN, KnownCause, causes
+from rdmaprov.nccl_log.causes import UNKNOWN, VICTIMS, KnownCause, causes
 from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.matrix import Matrix, format_numbers
 from rdmaprov.nccl_log.troubles import RankTrouble, TroubleTally
@@ -19,6 +19,8 @@ _MOST_PATHS = 8
 _MOST_HOSTS = 4
 _KIND = "nccl.failed"
 _LOST = ("closed", "timeout")
+_LATE = ("timeout", "watchdog", "dump")
+_UNREACHED = ("connect", "store", "gloo", "id-of-nccl", "ucx-path")
 _LOOK = "its own log and exit status, and dmesg -T on its host, have the cause"
 _FLIGHT = (
     "pass the logs of all ranks; torch's flight recorder (TORCH_FR_BUFFER_SIZE) names the call"
@@ -32,11 +34,15 @@ def judge_failure(matrix: Matrix) -> tuple[list[Finding], list[str]]:
     victims = [each for one, said in by_cause.items() if one.whose == "others" for each in said]
     paths = list(_path_findings(matrix.errors))
     proofs = {"alone", "path"} if victims or paths else {"alone"}
+    if not any(each.cause in _LATE for each in victims):
+        proofs.add("lost")
     found: list[Finding] = []
     minor: list[Finding] = []
+    after: list[Finding] = []  # what ended a job that hung, or one of which nothing else is said
     for one, said in own.items():
         proves = _ends(one, said, matrix.broken) in proofs
-        (found if proves else minor).append(_cause_finding(one, said, matrix))
+        place = found if proves else after if one.ends == "lost" else minor
+        place.append(_cause_finding(one, said, matrix))
     if victims and not found and not paths:
         found, minor = minor, []
     found += paths
@@ -48,6 +54,11 @@ def judge_failure(matrix: Matrix) -> tuple[list[Finding], list[str]]:
         for one, said in by_cause.items()
         if one.whose == "open" and not found
     ]
+    ended = (pair for pair in by_cause.items() if pair[0].whose == "ended")
+    after += [_cause_finding(one, said[:1], matrix) for one, said in ended]
+    if not found:
+        found = [after.pop(0)] if after else []
+    minor += after
     notes = [f"{each.what}; {each.remedy}" for each in minor]
     guilty = {each.rank for said in own.values() for each in said} - {None}
     victims = [each for each in victims if each.cause in _LOST and each.rank not in guilty]
@@ -78,7 +89,7 @@ def _by_cause(troubles: Iterable[RankTrouble]) -> dict[KnownCause, list[RankTrou
     for each in troubles:
         found[each.cause].append(each)
     known = {one: found[name] for name, one in causes().items() if name in found}
-    if any(one.whose != "others" and one.id != UNKNOWN for one in known):
+    if any(one.whose not in VICTIMS and one.id != UNKNOWN for one in known):
         known.pop(causes()[UNKNOWN], None)
     cuda = causes()["cuda"]  # what a process says of CUDA after it said more only follows
     own = {one: said for one, said in known.items() if one.whose == "own" and one is not cuda}
@@ -98,7 +109,11 @@ def _cause_finding(cause: KnownCause, said: Sequence[RankTrouble], matrix: Matri
     if cause.id == "no-network":
         fix = _asked(matrix) + fix
     seen = (
-        f"{meaning}, seen by {_who(said)}" if cause.whose == "all" else f"{_who(said)}: {meaning}"
+        f"{meaning}, seen by {_who(said)}"
+        if cause.whose == "all" and not cause.by
+        else meaning
+        if cause.whose == "all"
+        else f"{_who(said)}: {meaning}"
     )
     what = f"{seen}: '{_short(words[0])}'"
     if len(words) > 1:
@@ -209,9 +224,13 @@ def _lost(matrix: Matrix, victims: Sequence[RankTrouble]) -> Finding:
     broken = matrix.broken
     lost = sorted({each.rank for each in victims if each.rank is not None})
     # A proxy that gives up closes the connection to the ranks of its own process.
-    proxies = {each[2:4] for each in victims if each.cause == "proxy"}
-    words = next((e for e in victims if e.cause == "closed" and e[2:4] not in proxies), None)
-    unreached = [each for each in victims if each.cause == "connect"]
+    proxies, words = set(), None
+    for each in broken.troubles:
+        if each.cause == "proxy":
+            proxies.add(each[2:4])
+        elif each.cause == "closed" and each[2:4] not in proxies:
+            words = words or each
+    unreached = [each for each in victims if each.cause in _UNREACHED]
     if words is None or unreached:
         said = unreached or [each for each in victims if each.cause != "closed"]
         one, first = causes()[said[0].cause], said[0].words

@@ -251,7 +251,7 @@ def _errors(tally: Tally) -> Iterator[CompletionError]:
         only = next(iter(gpu.ranks)) if len(gpu.ranks) == 1 else None
         rank = gpu.largest[1] if gpu.largest[0] else only
         for found in gpu.errors:
-            yield replace(found, host=source.host, rank=rank)
+            yield replace(found, host=source.host, rank=rank if found.rank is None else found.rank)
 
 
 def _rank_of_processes(tally: Tally) -> dict[tuple[str, int], int]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rdmaprov.nccl_log import events
 from rdmaprov.nccl_log import line as log_line
@@ -117,7 +117,10 @@ class Tally:
         if not is_nccl:
             found |= self.troubles.add_text(line)
             if b"Got completion" in line or b"ibv_modify_qp failed" in line:
-                self.add_event(self.troubles.source, parse_completion(line))
+                event, of = parse_completion(line), self.troubles.source
+                if event and not of.host:
+                    event = replace(event, rank=self.troubles.rank)
+                self.add_event(of, event)
         version = log_line.parse_version(line)
         if version is not None:
             self.versions.add(version)

@@ -1,4 +1,4 @@
-"""What lines say of a job that is broken: NCCL's WARNs and results, torch's errors, torchrun's.
+"""What lines say of a job that is broken: NCCL's WARNs and results, torch's errors, launchers'.
 
 `causes` knows their words. A line of torch's names the rank that wrote it (`[rank1]: `); where it
 is cut into several, the rank of the one before counts.
@@ -7,6 +7,7 @@ is cut into several, the rank of the one before counts.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,7 +18,14 @@ from rdmaprov.nccl_log.events import Source
 _NOBODY = Source("", 0, -1)
 _MOST = 2048  # different troubles; a job that has more says nothing new
 _MOST_WARNINGS = 256  # of which the last ones count
-_RESULT = re.compile(rb"(?:group|proxy)\.c(?:c|pp):\d+ -> [1-68](?:\s|$)")
+# With its function since 2.30.7.
+_RESULT = re.compile(rb"(?:group|proxy)\.c(?:c|pp):\d+(?: \(\w{1,80}\))? -> [1-68](?:\s|$)")
+# What lines have that may matter and are none of NCCL's: of torch's, of launchers, of UCX.
+_WORDS = (
+    *(b"rror", b"nccl", b"Root Cause", b"Test CUDA", b"ignal", b"slurmstepd", b"emote daemon"),
+    *(b"noticed that", b"return code", b"Transport retry", b"timed out", b"join collective"),
+    *(b"Process name: [[", b"exiting improperly", b"connectFullMesh", b"UCX", b"nvshmem"),
+)
 _TEST = re.compile(r"^(\S{1,64}): Test (?:CUDA|NCCL) failure ")  # of nccl-tests
 _RANK = re.compile(r"\[rank(\d{1,7})\]")
 _RANK_OF_LINE = re.compile(r"\[(?:PG [^\]]{1,80} )?Rank (\d{1,7})\]")  # the only one before 2.2
@@ -34,7 +42,10 @@ _CALL = re.compile(
 )
 _ENDED = (b"- Destroy COMPLETE", b"- Abort COMPLETE")
 _STARTED = b"- Init COMPLETE"
-_SIGNALS = {"-4": "4 (SIGILL)", "-7": "7 (SIGBUS)", "-9": "9 (SIGKILL)", "-11": "11 (SIGSEGV)"}
+_SIGNALS = {
+    f"-{number}": f"by signal {number} ({number.name})"
+    for number in (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGKILL, signal.SIGSEGV)
+}
 
 
 class RankTrouble(NamedTuple):
@@ -93,8 +104,7 @@ class TroubleTally:
 
     def wants(self, line: bytes) -> bool:
         """Return whether a line may matter that is none of NCCL's."""
-        words = b"rror", b"nccl", b"Root Cause", b"Test CUDA"
-        return bool(self.follows) or any(word in line for word in words)
+        return bool(self.follows) or any(word in line for word in _WORDS)
 
     def add_message(self, source: Source, place: bytes, message: bytes) -> None:
         """Add a message of NCCL's; `place` is its place in the source, of a WARN alone."""
@@ -133,7 +143,7 @@ class TroubleTally:
         return names_one
 
     def _add_text(self, text: str) -> bool:
-        text = _LOGGED.sub("", PREFIX.sub("", text))
+        text = _LOGGED.sub("", PREFIX.sub("", text)).strip()
         if self.follows == "root":
             return self._add_root(text)
         if self.follows == "last":
@@ -178,6 +188,9 @@ class TroubleTally:
             return False
         host, pid = (source or (_NOBODY if self.is_mixed else self.source))[:2]
         rank = self.rank if source is None else None
+        if known and known.by and (named := known.said.search(text)):
+            of = named.groupdict()
+            host, pid, rank = of.get("host") or "", 0, int(of["rank"]) if of.get("rank") else None
         if len(self.troubles) < _MOST:
             self.troubles[RankTrouble(cause, words[:500], host, pid, rank, self.file)] = None
         return True
@@ -202,8 +215,10 @@ class TroubleTally:
             return False
         self.root[found[1]] = found[2]
         rank = self.root.get("rank", "0")
-        if found[1] == "exitcode" and found[2] in _SIGNALS and re.fullmatch(r"[0-9]{1,7}", rank):
-            self.rank, name = int(rank), _SIGNALS[found[2]]
-            words = f"Root cause: rank {self.rank} ended by signal {name}"
+        code = found[2] if found[1] == "exitcode" else ""
+        if re.fullmatch(r"-?[0-9]{1,5} [0-9]{1,7}", f"{code} {rank}"):
+            self.rank, how = int(rank), _SIGNALS.get(code, f"with exit code {code}")
+            on = f" on {self.root['host']}" if "host" in self.root else ""
+            words = f"Root cause: rank {self.rank}{on} ended {how}"
             return self._add(words, words, None)
         return False

@@ -15,7 +15,7 @@ from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.acceptance.ranks.statements import Statements, sort_statements
 from rdmaprov.acceptance.remedies import ISOLATE, first_line
 from rdmaprov.finding.finding import Finding
-from rdmaprov.nccl_log.causes import KnownCause, find_cause, known_causes, last_error
+from rdmaprov.nccl_log.causes import VICTIMS, KnownCause, find_cause, known_causes, last_error
 
 _TIME_IS_UP = 124  # as timeout(1) has it
 # As gloo writes it, and as NCCL does.
@@ -115,7 +115,7 @@ def _own_errors(ran: JobRun, said: Statements) -> list[Finding]:
     for event in said.of("failed"):
         name = ran.job.node_of(event["rank"])
         cause, words = _cause_of(ran.nodes[name], event["error"])
-        is_victim = blames_others(event["error"]) if cause is None else cause.whose == "others"
+        is_victim = cause.whose in VICTIMS if cause else blames_others(event["error"])
         if not is_victim:
             key = name, cause.id if cause else words
             alike[key].append({**event, "error": words})
