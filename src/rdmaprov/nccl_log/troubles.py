@@ -22,9 +22,10 @@ _MOST_WARNINGS = 256  # of which the last ones count
 _RESULT = re.compile(rb"(?:group|proxy)\.c(?:c|pp):\d+(?: \(\w{1,80}\))? -> [1-68](?:\s|$)")
 # What lines have that may matter and are none of NCCL's: of torch's, of launchers, of UCX.
 _WORDS = (
-    *(b"rror", b"nccl", b"Root Cause", b"Test CUDA", b"ignal", b"slurmstepd", b"emote daemon"),
+    *(b"rror", b"nccl", b"Root Cause", b"Test CUDA", b"ignal", b"slurmstepd", b"daemon"),
     *(b"noticed that", b"return code", b"Transport retry", b"timed out", b"join collective"),
     *(b"Process name: [[", b"exiting improperly", b"connectFullMesh", b"UCX", b"nvshmem"),
+    *(b"MPI_", b"peer_nic: ", b"pthread_create"),
 )
 _TEST = re.compile(r"^(\S{1,64}): Test (?:CUDA|NCCL) failure ")  # of nccl-tests
 _RANK = re.compile(r"\[rank(\d{1,7})\]")
