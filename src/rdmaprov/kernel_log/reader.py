@@ -71,7 +71,8 @@ MATTERS = (
     "|recursive fault|nsufficient stack|Card not pre|Power fault|train link"
     "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|LINK_DOWN|without any active"
     "|Linux version |change power state|header type 7f|; giving up|Request device "
-    "|AMD-Vi: (Event|Com)|VT-d detected Inv|arm-smmu-v3 |rdmaprov: |Nvlink Core is being|: probe (of|with driver) "
+    "|AMD-Vi: (Event|Com)|VT-d detected Inv|arm-smmu-v3 |rdmaprov: |Nvlink Core is being"
+    "|: probe (of|with driver) "
     "|(nvidia|ib_|rdma_)[a-z_]*: (disagr|version m|Unknown s)|Version mismatch"
 )
 _MATTERS = re.compile(MATTERS)
