@@ -24,8 +24,7 @@ from tests.madeup.shape import usual_shape
 from tests.tables import cases
 
 from rdmaprov.cli import run
-from rdmaprov.dossier import document, findings, parts
-from rdmaprov.dossier.kept import KeptRun
+from rdmaprov.dossier import document
 from rdmaprov.dossier.redact import Redaction
 
 pytestmark = pytest.mark.program
@@ -293,32 +292,6 @@ def test_each_field_says_where_it_comes_from(signed, kept):
     serials = [row["value"] for row in whole["parts"] if row["what"].startswith("GPU 7 at")]
     assert "1650002007" in serials
     assert "cable: serial number at the switch" in missing
-
-
-def swap_run(name, serials, bad):
-    """Return a kept run of nodes with one rail, by the serial number of its cable."""
-    of_port = {"port": "rail0", "part": "MCP4Y10", "switch": "", "read": "ethtool -m rail0"}
-    nic = {"rdma": "", "pci": "", "guid": "", "board": "", "firmware": ""}
-    rails = {node: [{**nic, "modules": [{**of_port, "serial": s}]}] for node, s in serials.items()}
-    found = {"kind": "rail.slow", "level": "rail", "rail": 0, "proven": True, "what": "slow"}
-    data = {
-        "verb": "accept",
-        "started": name,
-        "verdict": "failed" if bad else "ok",
-        "findings": [{**found, "nodes": [node], "node": node} for node in bad],
-        "nodes": {node: {"identity": {"gpus": [], "rails": own}} for node, own in rails.items()},
-    }
-    return KeptRun(Path(name), data)
-
-
-@pytest.mark.parametrize(("runs", "expected", "same"), cases(__file__, "swaps"))
-def test_serial_number_tells_what_a_swap_shows(runs, expected, same):
-    kept = [swap_run(f"run-{number}", *each) for number, each in enumerate(runs)]
-    accused = findings.accused(findings.of_run(kept[0], "gpu1"), "gpu1")
-    found = parts.moves(kept, kept[0], "gpu1", accused)
-    assert [[row["serial"], row["now"], row["fault"]] for row in found] == expected
-    rows = parts.fields(kept[:1], kept[0], "gpu1", accused)
-    assert [row["value"] for row in rows if row["what"].endswith("same serial number")] == same
 
 
 def test_others_are_left_out_unless_asked(place, kept, capsys):

@@ -1,4 +1,4 @@
-"""What makers wrote on NICs, cables and modules: read as it is, then judged."""
+"""What makers wrote on NICs, cables and modules: read as it is, judged, and followed in swaps."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.tables import cases
 
+from rdmaprov.dossier import findings, parts
+from rdmaprov.dossier.kept import KeptRun
 from rdmaprov.dossier.labels import judged
 from rdmaprov.node import serials
 
@@ -78,3 +80,29 @@ def test_infiniband_is_read_by_mlxlink(port, tmp_path):
     (port / "device").unlink()
     assert read(tmp_path)["why"] == "it is no PCI function"
     assert serials.read_card("0000:18:00.0", tmp_path)["why"].endswith("No such file or directory")
+
+
+def swap_run(name, serials, bad):
+    """Return a kept run of nodes with one rail, by the serial number of its cable."""
+    of_port = {"port": "rail0", "part": "MCP4Y10", "switch": "", "read": "ethtool -m rail0"}
+    nic = {"rdma": "", "pci": "", "guid": "", "board": "", "firmware": ""}
+    rails = {node: [{**nic, "modules": [{**of_port, "serial": s}]}] for node, s in serials.items()}
+    found = {"kind": "rail.slow", "level": "rail", "rail": 0, "proven": True, "what": "slow"}
+    data = {
+        "verb": "accept",
+        "started": name,
+        "verdict": "failed" if bad else "ok",
+        "findings": [{**found, "nodes": [node], "node": node} for node in bad],
+        "nodes": {node: {"identity": {"gpus": [], "rails": own}} for node, own in rails.items()},
+    }
+    return KeptRun(Path(name), data)
+
+
+@pytest.mark.parametrize(("runs", "expected", "same"), cases(__file__, "swaps"))
+def test_serial_number_tells_what_a_swap_shows(runs, expected, same):
+    kept = [swap_run(f"run-{number}", *each) for number, each in enumerate(runs)]
+    accused = findings.accused(findings.of_run(kept[0], "gpu1"), "gpu1")
+    found = parts.moves(kept, kept[0], "gpu1", accused)
+    assert [[row["serial"], row["now"], row["fault"]] for row in found] == expected
+    rows = parts.fields(kept[:1], kept[0], "gpu1", accused)
+    assert [row["value"] for row in rows if row["what"].endswith("same serial number")] == same
