@@ -48,7 +48,7 @@ _HEAD = re.compile(
     rf"(?:(?:{_STAMP.format(1)}) ?)?(?:std(?:out|err) [FP] )?"
     r"(?P<tag> ?(?:[\w.:-]{1,253} )?(?:[A-Z]{3,7} |[a-z]{3,8}\.[a-z]{3,7} )?"
     r"kernel(?: - - -|:) ?)?"
-    rf"(?:<(?P<level2>\d)>)?(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
+    rf"(?:<\d>)?(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
 )
 # Any other head with a time in brackets: dates in other languages, two clocks; no word beside.
 _LOOSE = re.compile(
@@ -193,6 +193,7 @@ class _Reading:
         is_note = (head["level"] or head["facility"]) and message.startswith("rdmaprov: ")
         if not is_note and not _is_kernels(head):
             message = ""
+        tried = head.end() if message else -1
         if message.startswith("Linux version "):
             self.begins = True
             self._end(("",), "")
@@ -200,6 +201,7 @@ class _Reading:
             self._add(*found, _when(head))
         elif (
             (other := _LOOSE.match(line))
+            and other.end() != tried
             and _TIME.search(other[0])
             and (found := self._meaning(line[other.end() :])) is not None
         ):

@@ -108,13 +108,9 @@ def _cause_finding(cause: KnownCause, said: Sequence[RankTrouble], matrix: Matri
         meaning += ", and came back"
     if cause.id == "no-network":
         fix = _asked(matrix) + fix
-    seen = (
-        f"{meaning}, seen by {_who(said)}"
-        if cause.whose == "all" and not cause.by
-        else meaning
-        if cause.whose == "all"
-        else f"{_who(said)}: {meaning}"
-    )
+    seen = f"{_who(said)}: {meaning}"
+    if cause.whose == "all":
+        seen = meaning if cause.by else f"{meaning}, seen by {_who(said)}"
     what = f"{seen}: '{_short(words[0])}'"
     if len(words) > 1:
         what += f" and {len(words) - 1} more"

@@ -50,7 +50,7 @@ _SOURCE = re.compile(
     rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\]"
     rb"(?: ((?:\w[\w ]{0,60} \S{1,80}\([^()]{0,200}\)|\S+):\d+)(?: \([^)]*\))?)? $"
 )
-COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 # Not "compiled with NCCL version 2.28.3, but is running with ...", a WARN of 2.29 and later.
 # AMD's: "RCCL version 2.18.3+hip5.7 HEAD:b502725", later "RCCL version : 2.22.3-HEAD:7d8d67c".
 _VERSION = re.compile(
@@ -117,13 +117,17 @@ _HINTS |= {
 _HINT = re.compile(b"|".join(b"(?P<%s>%s)" % (k.encode(), v) for k, v in _HINTS.items()))
 
 
+def without_colours(line: bytes) -> bytes:
+    """Return a line without what colours it in a terminal."""
+    return _COLOUR.sub(b"", line) if b"\x1b" in line else line
+
+
 def split_messages(line: bytes) -> Iterator[tuple[Source, bytes, bytes]]:
     """Yield NCCL's messages on a line, several when a newline was lost.
 
     Before each come who wrote it and, of a WARN alone, its place in NCCL's source.
     """
-    if b"\x1b" in line:
-        line = COLOUR.sub(b"", line)
+    line = without_colours(line)
     begin, source, place, body = 0, None, b"", 0
     for mark in _MARK.finditer(line):
         prefix = _SOURCE.search(line, max(begin, mark.start() - _PREFIX_BYTES), mark.start())

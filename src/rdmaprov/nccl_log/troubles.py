@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rdmaprov.nccl_log.causes import PREFIX, UNKNOWN, find_cause
 from rdmaprov.nccl_log.events import Source
-from rdmaprov.nccl_log.line import COLOUR
+from rdmaprov.nccl_log.line import without_colours
 
 _NOBODY = Source("", 0, -1)
 _MOST = 2048  # different troubles; a job that has more says nothing new
@@ -134,7 +134,7 @@ class TroubleTally:
 
     def add_text(self, line: bytes) -> bool:
         """Add a line of torch's, or of its launcher; return whether it names a trouble."""
-        text = COLOUR.sub(b"", line).decode(errors="replace").rstrip()
+        text = without_colours(line).decode(errors="replace").rstrip()
         if found := _RANK.search(text):
             self.rank = int(found[1])
         last = self.rank

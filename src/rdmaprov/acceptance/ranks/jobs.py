@@ -26,9 +26,8 @@ GROUP_S = 60.0
 RING = {"NCCL_ALGO": "Ring"}
 OTHERS = ("all_gather", "reduce_scatter", "all_to_all")
 _FLEET_S = 180.0
-# The other collectives: what they add shows at the largest size, of which three repetitions tell a
+# Of the other collectives, at the largest size, where what they add shows: three repetitions tell a
 # tenth of a rate, with which one bad path takes two seconds each.
-_OTHER_SIZES = 1
 _OTHER_REPEAT = (3, 50, 0.5)
 _NCCL_ROUNDS = 3
 
@@ -70,7 +69,7 @@ def _fleet_tasks(job: GateJob, wanted: tuple[int, ...], pairs: bool) -> Iterator
                 plane.name,
                 everyone,
                 name,
-                wanted[-_OTHER_SIZES:],
+                wanted[-1:],
                 dtypes=("float32",),
                 repeat=_OTHER_REPEAT,
                 limit_s=limit_s,
