@@ -42,7 +42,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)  # of those that are left
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have half of the workers begin with what waits: the others have the processors meanwhile.
+    """Have workers begin with what waits: as many as leave one for each processor, at least half.
 
     `--dist worksteal` gives each worker a part of the list, the parts being equally long.
     """
@@ -51,12 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if workers < 2 or not waiting:
         return
     rest = [item for item in items if not item.get_closest_marker("waits")]
-    files = sorted({item.path for item in waiting})
-    begins = workers // 2
+    begins = max(workers // 2, workers - len(os.sched_getaffinity(0)))
     for number in range(begins):
-        own = set(files[number::begins])
         start = number * (len(items) // workers)
-        rest[start:start] = [item for item in waiting if item.path in own]
+        rest[start:start] = waiting[number::begins]
     items[:] = rest
 
 

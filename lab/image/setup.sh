@@ -41,7 +41,7 @@ rm -f /etc/ssh/ssh_host_*
 echo nameserver 10.0.2.3 > /etc/resolv.conf # of the emulated management network
 mkdir -p /opt/rdmaprov-lab/torch
 
-systemctl -q enable systemd-networkd rdmaprov-lab-identity
+systemctl -q enable systemd-networkd rdmaprov-lab-clock rdmaprov-lab-identity
 systemctl -q disable apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
 	e2scrub_all.timer e2scrub_reap.service fstrim.timer
 systemctl -q set-default multi-user.target

@@ -1,6 +1,7 @@
 """The nodes of the lab are what a factory-new fleet is, with a fabric that really carries RDMA."""
 
 import json
+import time
 
 import pytest
 from tests.lab.handle import FACTORY
@@ -13,6 +14,7 @@ MTU = 4200
 ROCE_TOS = 106  # DSCP 26, ECT(0)
 WRITE_BYTES = 65536
 WRITES = 50
+CLOCK_S = 20  # of a busy machine; a wrong rate takes 3 s of each second
 
 
 def address(node, rail):
@@ -104,17 +106,19 @@ def test_reboot_loses_what_was_only_set_and_keeps_what_was_written(fabric):
         "node1",
         f"dcb pfc set dev {netdev} prio-pfc 3:on; dcb app add dev {netdev} dscp-prio 26:3;"
         "sysctl -qw vm.nr_hugepages=8; echo kept > /root/kept; mkdir -p /etc/default/grub.d;"
-        # The node's own boot loader is what the next boot uses.
-        'echo GRUB_CMDLINE_LINUX_DEFAULT="iommu=pt" > /etc/default/grub.d/iommu.cfg;'
-        "update-grub >/dev/null 2>&1",
+        # The node's own boot loader is what the next boot uses. With the rate of the TSC wrong, as
+        # by a starved processor.
+        "echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"iommu=pt tsc_early_khz=700000\"'"
+        " > /etc/default/grub.d/iommu.cfg; update-grub >/dev/null 2>&1",
     )
     fabric.must("reboot", "node1")
     seen = fabric.run(
         "node1",
         f"cat /root/kept /sys/class/net/{netdev}/mtu /proc/sys/vm/nr_hugepages /proc/cmdline;"
         f"ip -4 -o addr show dev {netdev} | wc -l; dcb -j app show dev {netdev};"
-        f"dcb -j pfc show dev {netdev}",
+        f"dcb -j pfc show dev {netdev}; date +%s",
     ).splitlines()
+    assert abs(int(seen[7]) - time.time()) < CLOCK_S
     assert seen[:3] == ["kept", "1500", "0"]
     assert "iommu=pt" in seen[3].split()
     assert seen[4] == "0"
