@@ -26,10 +26,11 @@ _PARTS = {
     "{from}": rf"(?:,|$| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",
     "{mlx5}": rf"mlx5_core (?P<device>{_PCI})(?: \S+)?: "
     rf"(?:(?:{_PCI}:)?\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
+    "{mlx5no}": r"(?:mlx5_core: )?(?:mlx5_\w+:\d+:\(pid \d+\): )?",  # of old drivers
     "{mlx4}": rf"mlx4_core (?P<device>{_PCI})(?: \S+)?: ",
     "{mce}": r"(?:EDAC \w+ MC\d+: |mce: |core: )?(?:\[Hardware Error\]: )?",
     "{uncorrected}": r"Bank \d+: (?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS
-    "{decoded}": r"CPU:\d+ \(\S+\) MC\d+_STATUS\[",  # edac_mce_amd
+    "{decoded}": r"(?:CPU:\d+\s{1,3})?(?:\(\S+\) )?MC\d+_STATUS\[",  # edac_mce_amd
     "{process}": r"process (?P<pid>\d+)(?:(?:,.*)? \((?P<program>.+?)\))?",
     "{task}": r"(?P<program>.+?)(?::(?P<pid>\d+))?",
     "{limit}": r"[^()]{1,60}(?:\(capable of [^()]{1,60}\))?",

@@ -32,29 +32,30 @@ _STAMP = (
     r"|\[?(?:\w{{3}} )?(?P<iso{0}>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{{0,10}}"
     r"(?:Z|[+-]\d\d:?\d\d| [A-Z]{{3,5}}(?= ))?)\]?:?"
     r"|(?P<bsd{0}>(?:[A-Z]\w\w )?\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?(?: \d{{4}})?"
-    r"|\d{{10}}\.\d{{6}})"
+    r"|\d{{10}}\.\d{{1,9}})"
 )
 _HEAD = re.compile(
     # also in a mail, a list or JSON; of grep, pdsh, Talos, or behind a prompt of a serial console;
     # of a console that drops messages, netconsole, RFC 5424, the log of a container, and SONiC
-    r"[ \t>|*`'\"\ufeff]{0,20}+(?:- )?(?:msg\": ?\")?"
+    r"[ \t>|*`'\"+#;%•\ufeff]{0,20}+(?:- )?(?:msg\": ?\")?"
     r"(?:\[?[^\s\[<]{1,80}(?: login| [^\s\[\]]{1,64}\])?(?<=[\w~\]])[:#$\t-] {0,4}+"
     r"(?:\d{1,9}[:-])?"
     r"(?=\[ *\d|<\d|\[?\d{4}-\d\d-|\[?[A-Z][a-z]\w (?:\w{3} )?[ \d]\d \d\d:|kern *:))?"
     r"(?:\** ?\d{1,9} printk messages dropped \** ?)?"
-    r"(?:(?:[\w.+-]{1,64},)?(?P<kmsg>\d{1,3}),\d{1,20},(?P<us>\d{1,16}),[^;,]?(?:,[^;,]{1,80})*;)?"
+    r"(?:(?:[\w.+-]{1,64},)?(?P<kmsg>\d{1,3}),\d{1,20},(?P<us>\d{1,16})(?:,[^;,]{0,80})*;)?"
     r"(?:<(?P<level>\d{1,3})>)?(?: ?1 (?=\d{4}-))?"
     r"(?:(?!kernel)(?P<facility>[a-z]{1,8}) {0,6}: {0,6}[a-z]{1,8} {0,6}: ?)?"
     rf"(?:(?:{_STAMP.format(1)}) ?)?(?:std(?:out|err) [FP] )?"
     r"(?P<tag> ?(?:[\w.:-]{1,253} )?(?:[A-Z]{3,7} |[a-z]{3,8}\.[a-z]{3,7} )?"
-    r"kernel(?: - - -|:) ?)?"
+    r"kernel(?: - - -|:) ?| {0,4}kern {0,6}: {0,6}[a-z]{1,8} {0,6}: ?"
+    r"|[\w.-]{1,253} (?=\[ {0,6}\d{1,9}\.\d))?"
     rf"(?:<\d>)?(?:(?:{_STAMP.format(2)}) ?)?(?:\[ *[TC]\d{{1,10}}\] ?)?"
 )
 # Any other head with a time in brackets: dates in other languages, two clocks; no word beside.
 _LOOSE = re.compile(
-    r"[ \t>|*`'\"]{0,8}+"
+    r"[ \t>|*`'\"+#;%•-]{0,8}+"
     r"(?:(?:[\[(<][^\[\]()<>\d]{0,24}+\d[^\[\]()<>]{0,40}+[\])>]:?"
-    r"|(?:[^\W\d_]{1,5}+\.?,? ){0,2}+\d[\d:.,/+TZ-]{0,40}+)(?:[ \t]++)){1,6}+(?:kernel: ?)?"
+    r"|(?:[^\W\d_]{1,5}+\.?,? ){0,2}+\d[\d:.,/+TZ-]{0,40}+)(?:[ \t]++)){1,6}+(?:(?:[\w.-]{1,253} )?kernel: ?)?"
 )
 _TIME = re.compile(r"\[[^]]*\d[:.]\d")
 _COLOUR = re.compile(r"\x1b\[[\d;?]{0,20}[A-Za-z]")
@@ -65,8 +66,9 @@ _CLOCKS = ("day1", "near1", "iso1", "bsd1", "day2", "iso2", "bsd2")
 MATTERS = (
     "NVRM: |SXid |mlx[45]_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck"
     "|Hardware Error|EEH: |EDAC |Memory failure|[Mm]emory error|accessed poison|MCE(: | 0x)"
-    "|NMI: (PCI|IOCK)|SError Int|temperature|HARDWARE PROTECTION|emory: Kill|lockup|LOCKUP|stall"
-    "|blocked for more|Oops: |BUG: (unable|kernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
+    "|NMI: (PCI|IOCK)|SError Int|[Tt]emperature|HARDWARE PROTECTION|emory: Kill|lockup|LOCKUP|stall"
+    "|for more than|Oops: |BUG: ([Uu]nable|kernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
+    "|Unhandled (fault|prefetch)|Bad mode in Error|External Abort: "
     "|PANIC: |Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]"
     "|recursive fault|nsufficient stack|Card not pre|Power fault|train link"
     "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|LINK_DOWN|without any active"
@@ -329,4 +331,4 @@ def _device(text: str) -> str:
     if len(parts) != 3:
         return text
     domain = parts[0].lstrip("0").rjust(4, "0")
-    return f"{domain}:{parts[1]}:{parts[2] if '.' in parts[2] else parts[2] + '.0'}"
+    return f"{domain}:{parts[1][-2:]}:{parts[2] if '.' in parts[2] else parts[2] + '.0'}"
