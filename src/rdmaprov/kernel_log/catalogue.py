@@ -18,9 +18,10 @@ REMEDIES = {
     UNKNOWN: "look it up in NVIDIA's Xid catalogue",
 }
 HANDS = (RESET, REBOOT, HARDWARE)  # what needs a hand
-_PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+_PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 _PARTS = {
     "{pci}": rf"(?P<device>{_PCI})",
+    "{slot}": r"(?:pciehp )?{port}: ?(?:pciehp|pcie\d+): ",
     "{port}": rf"(?:[\w-]+ )?(?P<device>{_PCI})",
     "{aer}": r"(?:AER: )?(?:Multiple |PCIe Bus Error: severity=)?",
     "{from}": rf"(?:,|$| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",

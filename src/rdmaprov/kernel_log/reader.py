@@ -31,7 +31,7 @@ _STAMP = (
     r"|\[(?:<[ \d.]{{1,24}}>| *[+-]\d{{1,9}}[.,]\d{{1,9}})\]"
     r"|\[?(?:\w{{3}} )?(?P<iso{0}>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{{0,10}}"
     r"(?:Z|[+-]\d\d:?\d\d| [A-Z]{{3,5}}(?= ))?)\]?:?"
-    r"|(?P<bsd{0}>(?:[A-Z]\w\w )?\w{{3,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?(?: \d{{4}})?"
+    r"|(?P<bsd{0}>(?:[A-Z]\w\w )?\w{{2,5}}\.? [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?(?: \d{{4}})?"
     r"|\d{{10}}\.\d{{1,9}})"
 )
 _HEAD = re.compile(
@@ -43,7 +43,7 @@ _HEAD = re.compile(
     r"(?=\[ *\d|<\d|\[?\d{4}-\d\d-|\[?[A-Z][a-z]\w (?:\w{3} )?[ \d]\d \d\d:|kern *:))?"
     r"(?:\** ?\d{1,9} printk messages dropped \** ?)?"
     r"(?:(?:[\w.+-]{1,64},)?(?P<kmsg>\d{1,3}),\d{1,20},(?P<us>\d{1,16})(?:,[^;,]{0,80})*;)?"
-    r"(?:<(?P<level>\d{1,3})>)?(?: ?1 (?=\d{4}-))?"
+    r"(?:<(?P<level>\d{1,3})> ?)?(?:1 (?=\d{4}-))?"
     r"(?:(?!kernel)(?P<facility>[a-z]{1,8}) {0,6}: {0,6}[a-z]{1,8} {0,6}: ?)?"
     rf"(?:(?:{_STAMP.format(1)}) ?)?(?:std(?:out|err) [FP] )?"
     r"(?P<tag> ?(?:[\w.:-]{1,253} )?(?:[A-Z]{3,7} |[a-z]{3,8}\.[a-z]{3,7} )?"
@@ -55,9 +55,10 @@ _HEAD = re.compile(
 _LOOSE = re.compile(
     r"[ \t>|*`'\"+#;%•-]{0,8}+"
     r"(?:(?:[\[(<][^\[\]()<>\d]{0,24}+\d[^\[\]()<>]{0,40}+[\])>]:?"
-    r"|(?:[^\W\d_]{1,5}+\.?,? ){0,2}+\d[\d:.,/+TZ-]{0,40}+)(?:[ \t]++)){1,6}+(?:(?:[\w.-]{1,253} )?kernel: ?)?"
+    r"|(?:[^\W\d_]{1,5}+\.?,? ){0,2}+\d[\d:.,/+TZ-]{0,40}+)(?:[ \t]++)){1,6}+"
+    r"(?:(?:[\w.-]{1,253} )?kernel: ?)?"
 )
-_TIME = re.compile(r"\[[^]]*\d[:.]\d")
+_TIME = re.compile(r"\[[^]]*\d[:.]\d|\d[:.]\d.* kernel: ?$")
 _COLOUR = re.compile(r"\x1b\[[\d;?]{0,20}[A-Za-z]")
 _KERNELS = ("_TRANSPORT", "SYSLOG_IDENTIFIER", "ident", "appname", "facility", "fac")  # in JSON
 _TEXTS = ("MESSAGE", "message", "msg", "log")
@@ -70,7 +71,7 @@ MATTERS = (
     "|for more than|Oops: |BUG: ([Uu]nable|kernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
     "|Unhandled (fault|prefetch)|Bad mode in Error|External Abort: "
     "|PANIC: |Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]"
-    "|recursive fault|nsufficient stack|Card not pre|Power fault|train link"
+    "|recursive fault|nsufficient stack|Card not pre|Power fault|train link|Link Train"
     "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|LINK_DOWN|without any active"
     "|Linux version |change power state|header type 7f|; giving up|Request device "
     "|AMD-Vi: (Event|Com)|VT-d detected Inv|arm-smmu-v3 |rdmaprov: |Nvlink Core is being"

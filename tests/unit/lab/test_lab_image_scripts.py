@@ -14,7 +14,7 @@ from rdmaprov.lab import shapes
 from rdmaprov.resources import data_dir
 
 IMAGE = data_dir("lab") / "image"
-SCRIPTS = "setup.sh", *IMAGE.glob("files/usr/lib/rdmaprov-lab/*")
+SCRIPTS = [IMAGE / "setup.sh", *IMAGE.glob("files/usr/lib/rdmaprov-lab/*")]
 
 
 def test_scripts_have_no_shellcheck_finding(tmp_path):
