@@ -104,35 +104,13 @@ def test_equal_events_are_one():
 
 
 GSP = "NVRM: Xid (PCI:0000:3b:00): 119, pid=7, name=a, Timeout after 6s of waiting for RPC"
-NIC = "mlx5_core 0000:5e:00.0: "
-RECOVER = f"{NIC}mlx5_health_try_recover:344:(pid 9): health recovery "
-SICK = f"{NIC}poll_health:801:(pid 0): device's health compromised - reached miss"
-FATAL = "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:5e:00.0"
-RESTART = "mlx4_core 0000:04:00.0: mlx4_restart_one was ended, ret=0"
+SICK = "mlx5_core 0000:5e:00.0: poll_health:801:(pid 0): device's health compromised - reached miss"
 CHANGED = (
     "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required)"
 )
 
 
-@pytest.mark.parametrize(
-    ("fault", "end", "is_over"),
-    [
-        (GSP, BOOT.rstrip(), True),
-        (GSP, "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", True),
-        (GSP, f"{CHANGED} to 0x0 (None)", True),
-        (GSP, f"{CHANGED.replace('3b', '3c')} to 0x0 (None)", False),
-        (SICK, f"{RECOVER}succeeded", True),
-        (SICK, f"{NIC}firmware version: 28.43.2026", True),
-        (SICK, "mlx5_core 0000:5e:00.1: firmware version: 28.43.2026", False),
-        (SICK, f"{RECOVER}failed", False),
-        (FATAL, "pcieport 0000:00:01.0: AER: device recovery successful", True),
-        (FATAL, "pcieport 0000:00:02.0: AER: device recovery successful", False),
-        (FATAL, "pcieport 0000:00:01.0: AER: device recovery failed", False),
-        ("mlx4_core 0000:04:00.0: Internal error detected:", RESTART, True),
-        ("mlx4_core 0000:04:00.0: Fail to reset HCA", f"{RESTART[:-1]}-5", False),
-        ("nvidia: version magic '6.8.0' should be '6.8.1'", "NVRM: loading NVIDIA UNIX", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("fault", "end", "is_over"), cases(__file__, "repaired"))
 def test_what_was_repaired_is_history(fault, end, is_over):
     log = parse_log(f"[10.1] {fault}\n{end}\n")
     assert bool(log.history) is is_over
@@ -150,28 +128,13 @@ def test_event_of_a_line(event, lines):
     assert found == {line: [event] * bool(event) for line in lines}
 
 
-NOTE = "rdmaprov: 0000:3b:00.0 was repaired"
-
-
-@pytest.mark.parametrize(
-    ("head", "note", "is_over"),
-    [
-        ("[ 20.1] ", NOTE, True),  # of dmesg, and of journalctl -k -o short-monotonic
-        ("user  :warn  : [ 20.1] ", NOTE, True),
-        ("<12>[ 20.1] ", NOTE, True),
-        ("[ 20.1] ", NOTE.replace("3b", "3c"), False),
-        ("[ 20.1] ", f"{NOTE} by nobody", False),
-        ("[ 20.1] node7 ", NOTE.replace("rdmaprov", "rdmaprov[7]"), False),  # logger -t rdmaprov
-        ("Dec 06 17:49:03 node7 ", NOTE, False),
-        ("Dec 06 17:49:03 ", NOTE, False),
-    ],
-)
-def test_root_says_that_a_device_was_repaired_by_hand(head, note, is_over):
+@pytest.mark.parametrize(("note", "is_over"), cases(__file__, "note_of_a_repair"))
+def test_root_says_that_a_device_was_repaired_by_hand(note, is_over):
     faults = (GSP, LOST, SICK.replace("5e", "3b"), "NVRM: Xid (PCI:0000:3b:00): 54, power")
     before = "".join(f"[ 10.{n}] {each}\n" for n, each in enumerate(faults))
-    log = parse_log(f"{BOOT}{before}{head}{note}\n")
+    log = parse_log(f"{BOOT}{before}{note}\n")
     assert (len(log.history), len(log.asking(*HANDS))) == ((4, 0) if is_over else (0, 4))
-    again = parse_log(f"{BOOT}{before}{head}{note}\n[ 30.1] {GSP}\n")
+    again = parse_log(f"{BOOT}{before}{note}\n[ 30.1] {GSP}\n")
     assert "119" in " ".join(each.phrase for each in again.asking(*HANDS))
 
 
@@ -210,20 +173,7 @@ def test_fault_of_a_load_outlives_its_banner_and_ends_with_the_next_load(live, t
     assert live_of(f"{text}\n{ends[0]}\n{ends[1]}\n") == []
 
 
-MUTE = "nvidia 0000:02:00.0: AER: can't recover (no error_detected callback)"
-LEFT = "pcieport 0000:00:02.0: AER: device recovery failed"
-
-
-@pytest.mark.parametrize(
-    ("lines", "action"),
-    [
-        ([MUTE, LEFT], "ignore"),  # aer.c goes on after an error that is not fatal
-        ([LEFT], "reboot"),
-        ([MUTE, LEFT, LEFT], "reboot"),
-        ([MUTE, LEFT.replace("device", "subordinate device"), LEFT], "reboot"),
-        ([MUTE, FATAL, LEFT], "hardware"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "action"), cases(__file__, "recovery_that_fails"))
 def test_driver_without_a_recovery_is_not_stuck(lines, action):
     assert {each.meaning.action for each in parse_log("\n".join(lines)).events} >= {action}
     asking = parse_log("\n".join(lines)).asking(*HANDS)
