@@ -23,13 +23,13 @@ _PARTS = {
     "{pci}": rf"(?P<device>{_PCI})",
     "{slot}": r"(?:pciehp )?{port}: ?(?:pciehp|pcie\d+): ",
     "{port}": rf"(?:[\w-]+ )?(?P<device>{_PCI})",
-    "{aer}": r"(?:AER: )?(?:Multiple |PCIe Bus Error: severity=)?",
+    "{aer}": r"(?:AER: )?(?:Multiple |(?:PCIe|CXL) Bus Error: severity=)?",
     "{from}": rf"(?:,|$| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",
     "{mlx5}": rf"mlx5_core (?P<device>{_PCI})(?: \S+)?: "
     rf"(?:(?:{_PCI}:)?\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
     "{mlx5no}": r"(?:mlx5_core: )?(?:mlx5_\w+:\d+:\(pid \d+\): )?",  # of old drivers
     "{mlx4}": rf"mlx4_core (?P<device>{_PCI})(?: \S+)?: ",
-    "{mce}": r"(?:EDAC \w+ MC\d+: |mce: |core: )?(?:\[Hardware Error\]: )?",
+    "{mce}": r"(?:EDAC \w+ MC\d+: |mce: |MCE: |core: )?(?:\[Hardware Error\]: )?",
     "{uncorrected}": r"Bank \d+: (?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS
     "{decoded}": r"(?:CPU:\d+\s{1,3})?(?:\(\S+\) )?MC\d+_STATUS\[",  # edac_mce_amd
     "{process}": r"process (?P<pid>\d+)(?:(?:,.*)? \((?P<program>.+?)\))?",

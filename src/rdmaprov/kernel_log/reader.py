@@ -56,9 +56,9 @@ _LOOSE = re.compile(
     r"[ \t>|*`'\"+#;%•-]{0,8}+"
     r"(?:(?:[\[(<][^\[\]()<>\d]{0,24}+\d[^\[\]()<>]{0,40}+[\])>]:?"
     r"|(?:[^\W\d_]{1,5}+\.?,? ){0,2}+\d[\d:.,/+TZ-]{0,40}+)(?:[ \t]++)){1,6}+"
-    r"(?:(?:[\w.-]{1,253} )?kernel: ?)?"
+    r"(?:(?:[\w.-]{1,253} )?kernel: (?:\[ *[\d.]{3,20}\] ?)?)?"
 )
-_TIME = re.compile(r"\[[^]]*\d[:.]\d|\d[:.]\d.* kernel: ?$")
+_TIME = re.compile(r"\[[^]]*\d[:.]\d|kernel: ")
 _COLOUR = re.compile(r"\x1b\[[\d;?]{0,20}[A-Za-z]")
 _KERNELS = ("_TRANSPORT", "SYSLOG_IDENTIFIER", "ident", "appname", "facility", "fac")  # in JSON
 _TEXTS = ("MESSAGE", "message", "msg", "log")
@@ -68,7 +68,7 @@ MATTERS = (
     "NVRM: |SXid |mlx[45]_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck"
     "|Hardware Error|EEH: |EDAC |Memory failure|[Mm]emory error|accessed poison|MCE(: | 0x)"
     "|NMI: (PCI|IOCK)|SError Int|[Tt]emperature|HARDWARE PROTECTION|emory: Kill|lockup|LOCKUP|stall"
-    "|for more than|Oops: |BUG: ([Uu]nable|kernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
+    "|for more than|Oops: |BUG: ([Uu]nable|[Kk]ernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
     "|Unhandled (fault|prefetch)|Bad mode in Error|External Abort: "
     "|PANIC: |Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]"
     "|recursive fault|nsufficient stack|Card not pre|Power fault|train link|Link Train"
@@ -88,7 +88,7 @@ _SXID = re.compile(
     r"nvidia-nvswitch\d{1,3}: SXid \(PCI:(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<code>\d{1,6}), "
     r"(?!Severity \d|Data \{|.*\bdata\[)"
 )
-_RECOVERY = re.compile(r".* to 0x[0-9a-f]{1,8} \(([\w ]{1,40})\)")
+_RECOVERY = re.compile(r".*(?: to 0x[0-9a-f]{1,8} \(|: 154, (?=\w+ [\w ]+$))([\w ]{1,40})")
 _SEVERITY = re.compile(r"\b(?:(Fatal)|Non-?fatal)\b")
 _GPU = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{7,16})")
 _SENTENCES = ("gpu-lost", "gpu-unsupported")  # whose lines end what _GPU begins
