@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from tests.lab.fleet import SCHEMA, Fleet, leftovers_of_accept
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.hours]
 
 STATE = "provisioned"
 

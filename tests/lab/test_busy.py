@@ -42,6 +42,7 @@ def test_flap_of_a_pfc_change_is_waited_for(lab, lossless):
     assert (carrier, int(again) - int(after)) == ("1", 4)
 
 
+@pytest.mark.hours
 @pytest.mark.usefixtures("lossless")
 def test_jobs_daemon_starts_after_qos_at_boot(lab):
     lab.run(

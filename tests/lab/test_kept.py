@@ -12,6 +12,7 @@ def _begin_test():
     """Begin from no saved state, in place of the directory's fixture of this name."""
 
 
+@pytest.mark.hours
 def test_run_starts_from_what_the_last_one_saved_unless_its_key_is_another(tmp_path, at_large):
     def boots(key):
         with kept.kept_lab(tmp_path / "labs", key, at_large) as lab:

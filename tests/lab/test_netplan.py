@@ -43,6 +43,7 @@ def settled(lab):
     return [line.split()[2] for line in shown.splitlines()]
 
 
+@pytest.mark.hours
 def test_broken_file_of_the_admins_is_refused_and_the_node_boots(lab, fabric):
     write(lab, ADMINS, "network:\n  version: 2\n  ethernets:\n    eno9:\n      adresses: []\n")
     before = lab.run(NODE, SEEN)
@@ -57,6 +58,7 @@ def test_broken_file_of_the_admins_is_refused_and_the_node_boots(lab, fabric):
     assert settled(lab) == ["198.18.0.1/24", "198.18.1.1/24"]
 
 
+@pytest.mark.hours
 def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric, tmp_path):
     """It has another name there, and an MTU that the role fabric does not set."""
     netdev = lab.netdev(NODE, 0)

@@ -10,7 +10,7 @@ import pytest
 from tests.lab.fleet import NODES, Fleet
 from tests.tables import cases
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.hours]
 
 LIMITS = "/etc/security/limits.d/99-rdmaprov-memlock.conf"
 ADMINS = "cd /etc; echo NCCL_DEBUG=WARN > nccl.conf; chown 7:8 nccl.conf; chmod 640 nccl.conf"

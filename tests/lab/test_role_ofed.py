@@ -140,6 +140,7 @@ def test_other_flavour_replaces_it(lab, play, site):
     lab.keep(state("mlnx", site))
 
 
+@pytest.mark.hours
 @pytest.mark.usefixtures("mlnx_installed")
 def test_way_back_to_the_kernels_own_drivers(lab, play):
     inbox = {"ofed_source": "inbox", "apply_reboot": "never"}
