@@ -81,15 +81,20 @@ class Try:
         self._place.mkdir(parents=True)
         self._outside.mkdir()
         (self._outside / "victim").write_text("mine")
-        words = given.make(self._place)
+        self._words = given.make(self._place)
         self._before = self._kept()
+
+    def start(self) -> None:
+        """Start the program, once what others meet beside it is made: that may take seconds."""
         # A fork has all of this process's memory, of which the program alone would need ALONE_KB.
         resident = int(Path("/proc/self/statm").read_text().split()[1])
         self._own_kb = max(0, resident * os.sysconf("SC_PAGE_SIZE") // 1024 - ALONE_KB)
         self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - until `harm`
         with Path(os.devnull).open() as nothing:
             out = self._said.fileno()
-            program = fork(words, self._place, (nothing.fileno(), out, out), given.environment)
+            program = fork(
+                self._words, self._place, (nothing.fileno(), out, out), self._given.environment
+            )
             self._began = time.monotonic()
         # Else the next fork would wait for this one, and its memory would be unknown.
         process._children.discard(program)  # type: ignore[attr-defined]
@@ -137,6 +142,8 @@ def tried(inputs: Iterable[Input], directory: Path) -> Iterator[tuple[str, list[
     while batch := list(itertools.islice(numbered, _TOGETHER)):
         started = [(each.title, Try(each, directory / str(number))) for number, each in batch]
         running = [each for _, each in started]
+        for each in running:
+            each.start()
         while running := [each for each in running if not each.has_ended()]:
             time.sleep(0.01)
         for title, each in started:
