@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import busy, long_step
 from .argument_specs import ARGUMENTS
@@ -14,7 +14,10 @@ from .lock import LOCK_ARGUMENT, Held, NodeLock
 from .long_step import LongStep
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, carry_out, make
-from .replaced import Replaced, files_of, name_of
+from .replaced import Replaced, files_of, name_of, void_proof
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _TRIES = 10  # of a unit: who looks whether the node is held has the lock for an instant
 
@@ -93,7 +96,13 @@ def run(
                 kept = Replaced(Machine(machine.root), name_of(given), name)
                 machine.keep, machine.note = kept.keep, kept.note
             result = converge(
-                machine, role, arguments, check=check, force=force, leaves_long=step is not None
+                machine,
+                role,
+                arguments,
+                check=check,
+                force=force,
+                leaves_long=step is not None,
+                begin=lambda: void_proof(Machine(machine.root), name_of(given)),
             )
             if own and not check:
                 result["replaced"] = files_of(machine, name_of(given), name)
@@ -124,6 +133,7 @@ def converge(
     force: bool = False,
     *,
     leaves_long: bool = False,
+    begin: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Make a node what the arguments say, and return the module's result.
 
@@ -134,6 +144,7 @@ def converge(
         force: whether traffic may be interrupted although somebody uses the node.
         leaves_long: whether to leave a plan with a long step to a unit: the result then has
             `running`, and nothing was changed. A change to the management path never is left.
+        begin: what is done before the first change.
 
     Raises:
         Busy: somebody does, and it may not; nothing was changed.
@@ -156,6 +167,7 @@ def converge(
         busy.refuse(machine, plan.interrupts)
     if leaves_long and plan.is_long and not plan.guarded:
         return {"changed": False, "running": True}
+    begin()
     if plan.guarded:
         steps = [step for step in plan.steps if step.undo]
         if steps:

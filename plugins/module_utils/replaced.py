@@ -20,6 +20,8 @@ from .machine import Access, CommandFailed, Machine, NodeError
 from .plan import Step, with_the_first
 
 STORE = "/var/lib/rdmaprov/replaced"
+# Of a node that applies bundles by itself: node/bundle.py of the controller.
+PULL_STATE, PULL_SIGNED = "/var/lib/rdmaprov/state.json", "/var/lib/rdmaprov/state.signed"
 MOST_CHANGES = 10
 MOST_BYTES = 64 * 1024 * 1024
 # What a boot makes anew, and our own copies.
@@ -37,6 +39,19 @@ def name_of(lock: dict[str, Any]) -> str:
     """
     name = os.path.basename(str((lock.get("holder") or {}).get("run", "")))
     return name if _NAME.fullmatch(name) else time.strftime("%Y%m%d-ansible", time.gmtime())
+
+
+def void_proof(machine: Machine, change: str) -> None:
+    """Have a node that proved its bundle by itself say that another run has changed it since."""
+    try:
+        state = json.loads(machine.read(PULL_STATE) or "{}")
+    except ValueError:
+        return  # damaged: it proves nothing
+    if isinstance(state, dict) and state.get("verdict") == "proven":
+        why = f"{change} changed the node since; run: systemctl restart rdmaprov-node"
+        state.update(verdict="unknown", kind="changed", why=why)
+        machine.remove(PULL_SIGNED)
+        machine.write(PULL_STATE, json.dumps(state, indent=1), 0o600)
 
 
 def kept(machine: Machine, change: str) -> dict[str, Any]:
