@@ -46,7 +46,7 @@ def void_proof(machine: Machine, change: str) -> None:
     try:
         state = json.loads(machine.read(PULL_STATE) or "{}")
     except ValueError:
-        return  # damaged: it proves nothing
+        return  # damaged, which the check says
     if isinstance(state, dict) and state.get("verdict") == "proven":
         why = f"{change} changed the node since; run: systemctl restart rdmaprov-node"
         state.update(verdict="unknown", kind="changed", why=why)
