@@ -4,7 +4,8 @@
 
 The table, tests/fixtures/kernel_log/whole.tsv, was written before a reader saw the logs. They are
 files and mails of public repositories, and are not kept here: CLONES has a clone of each, as
-OWNER/NAME, OWNER+NAME or OWNER+NAME/repo. A text is its blob, or a part of a mail, by its digest.
+OWNER/NAME, OWNER+NAME, OWNER+NAME/repo or OWNER+NAME/repo/.git. A text, found by its digest, is a
+blob, a part of a mail, either of them unpacked, or one boot of these.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import email
 import gzip
 import hashlib
 import lzma
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,23 +26,28 @@ from rdmaprov.kernel_log.reader import parse_log
 
 TABLE = Path(__file__).resolve().parents[1] / "tests/fixtures/kernel_log/whole.tsv"
 _PACKED = {b"\x1f\x8b": gzip.decompress, b"\xfd7zXZ": lzma.decompress, b"BZh": bz2.decompress}
+# Before a boot's first line, and a line of nvidia-bug-report.sh between its sections.
+_EDGE = re.compile(rb"^(?=[^\n]*\bLinux version \d)|^_{20,}$", re.M)
+
+
+def unpack(data: bytes) -> bytes:
+    """Return what is packed in data, or data."""
+    return next((how for magic, how in _PACKED.items() if data.startswith(magic)), bytes)(data)
 
 
 def texts(blob: bytes) -> Iterator[bytes]:
-    """Yield a blob, and the parts of a mail, unpacked."""
-    yield blob
-    for part in email.message_from_bytes(blob).walk():
-        data = part.get_payload(decode=True)
-        if isinstance(data, bytes):
-            unpack = next((how for magic, how in _PACKED.items() if data.startswith(magic)), bytes)
-            yield unpack(data)
+    """Yield a blob and the parts of a mail, unpacked, and the boots in each."""
+    parts = [part.get_payload(decode=True) for part in email.message_from_bytes(blob).walk()]
+    for data in (blob, *(each for each in parts if isinstance(each, bytes))):
+        text = unpack(data)
+        yield from (text, *_EDGE.split(text))
 
 
 def judge(clones: Path, row: list[str]) -> tuple[str, str]:
     """Return what one log asks for, and what its row says; `absent` where it is not there."""
     repository, blob, digest, *_, wanted = row
     joined = repository.replace("/", "+")
-    for place in (repository, joined, f"{joined}/repo"):
+    for place in (repository, joined, f"{joined}/repo", f"{joined}/repo/.git"):
         git = ["git", "-C", str(clones / place), "cat-file", "blob", blob]
         done = subprocess.run(git, capture_output=True, check=False)
         for text in texts(done.stdout) if not done.returncode else ():
