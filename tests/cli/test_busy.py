@@ -112,7 +112,7 @@ def test_plan_names_what_is_interrupted_and_who_uses_the_node(node: Node, job: i
 
 def test_busy_node_that_needs_nothing_disruptive_is_changed(node: Node, job: int):
     assert job
-    proof = node.directory / "node/state/state.json"  # of a bundle, which is another one's from now on
+    proof = node.directory / "node/state/state.json"  # that its bundle was proven
     proof.write_text('{"verdict": "proven"}')
     code, said = node.rdmaprov("apply", "--reboot", "never")
     assert code == ExitCode.PENDING, said
