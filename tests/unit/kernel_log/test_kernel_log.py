@@ -106,9 +106,7 @@ def test_equal_events_are_one():
 
 GSP = "NVRM: Xid (PCI:0000:3b:00): 119, pid=7, name=a, Timeout after 6s of waiting for RPC"
 SICK = "mlx5_core 0000:5e:00.0: poll_health:801:(pid 0): device's health compromised - reached miss"
-CHANGED = (
-    "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required)"
-)
+CHANGED = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x1 (Drain P2P)"
 
 
 @pytest.mark.parametrize(("fault", "end", "is_over"), cases(__file__, "repaired"))
