@@ -69,7 +69,8 @@ lint: venv
 	$(BIN)/ansible-lint --offline --strict
 
 UNIT = tests/gpu tests/roles tests/unit tests/validate
-BESIDE = -q -n auto --dist worksteal
+WORKERS = auto
+BESIDE = -q -n $(WORKERS) --dist worksteal
 BEHIND = $(BIN)/python -m tools.behind
 WITHOUT_LABS = lab or browser or gpu or long or hours
 
@@ -91,11 +92,10 @@ unit: venv
 # of this machine's kernel. The pass, beside which it runs, mostly waits for one node: it comes first.
 # Files without such tests are not collected: each worker would do so.
 PROGRAM = $(shell grep -rl --include 'test_*.py' mark.program $(UNIT)) tests/cli tests/namespaces
-# Workers for what waits, beside one for each processor.
-WAITING = $(shell expr $$(nproc) + 4)
-
+# Four workers more than processors, for what waits.
+program: WORKERS = $(shell expr $$(nproc) + 4)
 program: test-tools
-	$(BEHIND) $(BIN)/pytest $(BESIDE) -n $(WAITING) --durations=20 -m "program and not ($(WITHOUT_LABS))" $(PROGRAM)
+	$(BEHIND) $(BIN)/pytest $(BESIDE) --durations=20 -m "program and not ($(WITHOUT_LABS))" $(PROGRAM)
 
 # Side by side; what each says is printed when it ends, and a failure of either is one of both.
 check: venv
