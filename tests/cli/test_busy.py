@@ -1,5 +1,6 @@
 """A node whose RDMA devices are in use: apply refuses it before the first change, unless forced."""
 
+import fcntl
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.node.bundle import SIGNED_STATE, STATE
 
 pytestmark = needs_namespace
 
@@ -69,16 +71,18 @@ def node(tmp_path: Path) -> Node:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[int]:
+def job(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Provide a process that has a device open; no other worker's test has one meanwhile."""
     device = tmp_path / "dev/infiniband/uverbs0"
     device.parent.mkdir(parents=True)
     device.touch()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(device)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"open\n"
-        yield process.pid
+    hold = [sys.executable, "-c", HOLD, str(device)]
+    with tmp_path_factory.getbasetemp().with_name("busy.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"open\n"
+            yield process.pid
 
 
 def test_busy_node_is_refused_by_name_before_its_first_change(tmp_path: Path, job: int):
@@ -112,10 +116,15 @@ def test_plan_names_what_is_interrupted_and_who_uses_the_node(node: Node, job: i
 
 def test_busy_node_that_needs_nothing_disruptive_is_changed(node: Node, job: int):
     assert job
+    proof, signed = (node.directory / "node/state" / Path(of).name for of in (STATE, SIGNED_STATE))
+    proof.write_text('{"verdict": "proven"}')
+    signed.touch()
     code, said = node.rdmaprov("apply", "--reboot", "never")
     assert code == ExitCode.PENDING, said
     assert "Apply these changes" not in said  # nobody is there to be asked
     assert node.written.exists()
+    assert '"verdict": "unknown"' in proof.read_text()
+    assert not signed.exists()
 
 
 def test_busy_node_is_changed_by_force(node: Node, job: int):

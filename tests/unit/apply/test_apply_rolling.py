@@ -140,7 +140,7 @@ ENDS = st.sampled_from((10.0, 14.0, 18.0, 22.0, 45.0, 100.0, FOREVER))
 JOBS = st.dictionaries(st.sampled_from(NAMES), ENDS)
 
 
-@settings(max_examples=examples(120, in_check=15))
+@settings(max_examples=examples(300, in_check=15))
 @given(leaves=DOMAINS, racks=DOMAINS, most=st.integers(1, 12), jobs=JOBS, by_rack=st.booleans())
 def test_roll_does_all_nodes_and_no_two_of_one_domain_at_once(
     nodes, tmp_path_factory, leaves, racks, most, jobs, by_rack

@@ -259,7 +259,7 @@ class Replacing(RuleBasedStateMachine):
 
 
 Replacing.TestCase.settings = settings(
-    max_examples=examples(400, in_check=50), stateful_step_count=25
+    max_examples=examples(1000, in_check=50), stateful_step_count=25
 )
 TestReplacing = Replacing.TestCase
 
