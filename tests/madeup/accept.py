@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -17,6 +18,7 @@ from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance import gate
 from rdmaprov.acceptance.ledger import KeptProofs
+from rdmaprov.acceptance.preflight import readings
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import USUAL, StageReport
 from rdmaprov.acceptance.stages import pairs
@@ -128,6 +130,7 @@ def accept_nodes(
         with (
             mock.patch.object(gate, "Launcher", return_value=runner),
             mock.patch.object(pairs, "measure_site_paths", measure_site_paths),
+            mock.patch.object(readings, "time", SimpleNamespace(time=fleet.now_s)),
         ):
             result = made.run()
             fleet.end_stage("end")

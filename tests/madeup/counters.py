@@ -21,6 +21,8 @@ class Counters:
         ports = (condition.shape.nodes, condition.shape.rails)
         self._sums = {name: np.zeros(ports) for name in _NAMES}
         self.socket_bytes = np.zeros(condition.shape.nodes)
+        self._idle = chance.spawn(1)[0]  # of no draw above
+        self._bits = np.zeros(ports)  # received since time passed
 
     def move(self, flows: Flows | None, lost: Floats, message_bytes: Floats) -> None:
         """Count what flows moved; `lost` is the share of packets that each flow lost."""
@@ -48,11 +50,16 @@ class Counters:
         rate = self._condition.bit_errors
         wrong = self._chance.poisson(np.minimum(bits * rate, 1e15)).astype(float)
         self._sums["wrong_bits"] += wrong
+        self._bits += bits
         packets = bits / 8 / PACKET_BYTES * self._condition.loss
         self._sums["wrong_packets"] += self._chance.poisson(np.minimum(packets, 1e15))
 
     def pass_time(self, seconds: float) -> None:
-        """Count what happens without data: flaps, and another job's bytes."""
+        """Count what happens without data: flaps, another job's bytes, idle symbols' errors."""
+        line = np.where(self._condition.link_up, 8e9 * self._condition.line_gb_s * seconds, 0.0)
+        idle = np.maximum(line - self._bits, 0.0) * self._condition.bit_errors
+        self._sums["wrong_bits"] += self._idle.poisson(np.minimum(idle, 1e15))
+        self._bits[:] = 0.0
         self._sums["flaps"] += self._chance.poisson(self._condition.flaps_per_s * seconds)
         self._sums["sent"] += self._condition.foreign_gb_s * 1e9 * seconds
 

@@ -39,7 +39,7 @@ class MadeUpFleet:
         self.condition = Condition(shape, picks.uniform(*EFFICIENCY))
         self.truths: tuple[Truth, ...] = kind.breaks(self.condition, picks) if kind else ()
         self.counters = Counters(self.condition, self.chance)
-        self.seconds = 0.0
+        self.seconds, self._began = 0.0, int(time.time())
         self.stages: dict[str, list[float]] = {}
         self._spent = [0.0 for _ in CLOCKS]
         self._ranks_at: float | None = None
@@ -73,8 +73,8 @@ class MadeUpFleet:
         self.counters.lose_link(node, rail)
 
     def now_s(self) -> float:
-        """Return what the clocks of its nodes show; they are those of this machine."""
-        return time.time()
+        """Return what the clocks of its nodes show: what passes on them is its time alone."""
+        return self._began + self.seconds
 
     def state(self) -> Condition:
         """Return the condition that holds now: an intermittent fault shows only at times."""
