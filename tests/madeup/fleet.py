@@ -78,12 +78,8 @@ class MadeUpFleet:
 
     def state(self) -> Condition:
         """Return the condition that holds now: an intermittent fault shows only at times."""
-        sound = self.condition.sound
-        return (
-            sound
-            if sound is not None and self.chance.random() > self.condition.duty
-            else (self.condition)
-        )
+        sound, duty = self.condition.sound, self.condition.duty
+        return sound if sound is not None and self.chance.random() > duty else self.condition
 
     def environment(self, job: GateJob, node: int) -> dict[str, str]:
         """Return the variables of a node's ranks: what the job gives, and what the node has."""

@@ -17,4 +17,6 @@ def shellcheck(*scripts: Path, leave_out: str = "") -> str:
 
 def execute(argv: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
     options = {"capture_output": True, "text": True, "check": False, **options}
+    if "input" not in options:  # ssh leaves a worker's own non-blocking, which Ansible refuses
+        options.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.run([str(word) for word in argv], **options)

@@ -1,11 +1,11 @@
 """A new site is a good one."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.tables import cases
 from tests.unit.helpers.init_flags import IB, ROCE
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.cli import run
 from rdmaprov.cli.init import REFERENCES
@@ -111,9 +111,7 @@ SITES = Path(__file__).parents[3] / "inventory"
 
 
 def test_every_shipped_site_can_be_copied():
-    shipped = subprocess.run(
-        ["git", "ls-files", "--", "."], cwd=SITES, capture_output=True, text=True, check=True
-    )
+    shipped = execute(["git", "ls-files", "--", "."], cwd=SITES, check=True)
     assert {name.partition("/")[0] for name in shipped.stdout.split()} == set(REFERENCES)
 
 

@@ -1,10 +1,10 @@
 """Which commit of a site a run had."""
 
-import subprocess
 from datetime import UTC, datetime
 
 import pytest
 from tests.unit.helpers.accept_runs import healthy
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.exit_codes import ExitCode
@@ -13,10 +13,7 @@ from rdmaprov.runs.envelope import CHANGED, Head, results_document, site_commit
 
 def git(place, *words):
     who = ["-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(
-        ["git", *who, "-C", place, *words], check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
+    return execute(["git", *who, "-C", place, *words], check=True).stdout.strip()
 
 
 @pytest.fixture

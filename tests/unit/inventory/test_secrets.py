@@ -1,11 +1,11 @@
 """The secrets of a site are known before anything is shown of it."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.tables import cases
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import run
@@ -38,7 +38,7 @@ def test_secrets_are_found_wherever_they_are_written(tmp_path):
     def vault(*words):
         program = Path(sys.executable).with_name("ansible-vault")
         argv = [str(program), *words[:1], "--vault-password-file", str(password), *words[1:]]
-        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        return execute(argv, check=True).stdout
 
     site = write(
         tmp_path / "site",

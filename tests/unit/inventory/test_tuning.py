@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 from tests.tables import cases
+from tests.unit.helpers.shell import execute
 
 from rdmaprov import tuning
 
@@ -17,14 +17,9 @@ SHOW = cases(__file__, "show")
 
 def environment(directory, **variables):
     own = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW % str(directory)],
-        cwd=directory,
-        env={**own, "HOME": str(directory), **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    given = {**own, "HOME": str(directory), **variables}
+    argv = [sys.executable, "-c", SHOW % str(directory)]
+    done = execute(argv, cwd=directory, env=given, check=True)
     return json.loads(done.stdout)
 
 

@@ -1,12 +1,12 @@
 """The lab's hosts file is an inventory for Ansible, and nobody else's files are touched."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.lab import site, ssh
@@ -39,9 +39,7 @@ def lab(tmp_path):
 def test_ansible_reads_what_was_written(layout, lab):
     hosts = site.write(layout, lab)
     program = Path(sys.executable).with_name("ansible-inventory")
-    done = subprocess.run(
-        [program, "-i", hosts.parent, "--host", "node1"], capture_output=True, text=True, check=True
-    )
+    done = execute([program, "-i", hosts.parent, "--host", "node1"], check=True)
     seen = json.loads(done.stdout)
     assert seen["ansible_port"] == 40001
     assert seen["fabric_kind"] == "roce"  # from the reference site, which was copied
@@ -62,12 +60,7 @@ def test_connections_have_the_limits_of_the_measured_machine(layout, lab):
 def test_ssh_arguments_survive_a_directory_with_blanks_and_quotes(layout, lab):
     site.write(layout, lab)
     words = yaml.safe_load((Path(lab.site) / "hosts.yml").read_text())["lab"]["vars"]
-    done = subprocess.run(
-        ["sh", "-c", f"ssh -G {words['ansible_ssh_common_args']} host"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = execute(["sh", "-c", f"ssh -G {words['ansible_ssh_common_args']} host"], check=True)
     assert "stricthostkeychecking true" in done.stdout
     assert f"userknownhostsfile {ssh.known_hosts(layout)}" in done.stdout.replace('"', "")
 

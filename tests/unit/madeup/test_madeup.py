@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -428,6 +429,15 @@ def test_a_node_on_sockets_is_named_before_it_holds_up_others():
 def test_a_seed_gives_the_same_events_again():
     assert run(FAULTS["lossy-rail"], 7).events == run(FAULTS["lossy-rail"], 7).events
     assert run(None, 7).events != run(None, 8).events
+
+
+def test_a_busy_machine_changes_no_finding():
+    """Rates are of the fleet's own time: before, a pause of the run made errors rare."""
+    given = usual_shape(4), FAULTS["bad-optic"], 7
+    waits = (lambda _line: None, lambda _line: time.sleep(0.1))
+    runs = [accept(*given, on_stage=wait).result for wait in waits]
+    first, second = ([(each.text, each.values) for each in run.findings] for run in runs)
+    assert first == second != []
 
 
 def test_a_healthy_fleet_of_16_nodes_is_accepted():

@@ -2,13 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 
 import pytest
 from tests.tables import cases
 from tests.unit.helpers.local_node import here
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.waiting import has_ended
 
 from rdmaprov.probe.connection import Answer, Command, open_connection
@@ -189,9 +189,7 @@ FEW_FILES = cases(__file__, "few_files")
 
 
 def test_few_open_files_are_enough_for_a_fleet():
-    done = subprocess.run(
-        [sys.executable, "-c", FEW_FILES], capture_output=True, text=True, check=False
-    )
+    done = execute([sys.executable, "-c", FEW_FILES])
     assert done.stdout == "{'hi\\n'}\n", done.stdout + done.stderr
 
 

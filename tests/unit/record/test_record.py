@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.tables import cases
+from tests.unit.helpers.shell import execute
 
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.drift.record import survey_readings
@@ -187,9 +188,7 @@ def test_survey_of_a_record_that_lacks_all_is_no_verdict(changed, why):
 def test_replay_cannot_read_past_the_record(past):
     guard = "from plugins.module_utils.replay import forbid_reading\nforbid_reading()"
     code = f"import sys\n{guard}\n{past}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = execute([sys.executable, "-c", code], cwd=ROOT)
     assert done.returncode == 1
     assert "NodeError: not in the record: " in done.stderr.splitlines()[-1]
 
