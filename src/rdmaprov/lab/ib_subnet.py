@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -149,12 +150,17 @@ class LabSubnet:
             self._daemons.stop_manager(0)
 
     def _await_managers(self, count: int) -> None:
-        """Wait until the master lists this number of managers: it asks the others now and then."""
-        give_up = time.monotonic() + UP_TIMEOUT_S
+        """Wait until the master lists this number of managers; it looks anew where one is lost."""
+        began = time.monotonic()
+        swept = began
         while self.run(["saquery", "SMIR"]).count("SMInfoRecord") < count:
-            if time.monotonic() > give_up:
+            now = time.monotonic()
+            if now > began + UP_TIMEOUT_S:
                 why = f"the master lists fewer than {count} managers after {UP_TIMEOUT_S:.0f} s"
                 raise SubnetNotUp(why, "Run: rdmaprov lab subnet down")
+            if now > swept + _SWEEP_S:
+                self._daemons.sweep()
+                swept = now
             time.sleep(1)
 
     @property
@@ -241,6 +247,8 @@ def _no_subnet() -> UsageError:
 # A subnet of 2,048 HCAs is up after 4 s; a machine can be 30 times slower.
 UP_TIMEOUT_S = 120.0
 _POLL_S = 0.1
+# A busy opensm loses its question to a new manager, and asks again in its next heavy sweep.
+_SWEEP_S = 10.0
 _CONFIGURED = re.compile(r"(\S+) tables configured")
 _SECOND = "opensm-second"
 _PRELOAD = "umad2sim/libumad2sim.so"
@@ -323,6 +331,11 @@ class SubnetDaemons:
     def stop_manager(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop the opensm of the first plane; kill it after timeout_s."""
         self._daemon(_manager(0)).stop(timeout_s)
+
+    def sweep(self) -> None:
+        """Have the opensm of the first plane look at the whole fabric anew."""
+        if (manager := self._daemon(_manager(0)).pid()) is not None:
+            os.kill(manager, signal.SIGHUP)
 
     def engine(self) -> str:
         """Return the routing engine that configured the tables of the first plane."""
