@@ -38,6 +38,7 @@ _HEAD = re.compile(
     # also in a mail, a list or JSON; of grep, pdsh, Talos, or behind a prompt of a serial console;
     # of a console that drops messages, netconsole, RFC 5424, the log of a container, and SONiC
     r"[ \t>|*`'\"+#;%•\ufeff]{0,20}+(?:- )?(?:msg\": ?\")?"
+    r"(?:\d{1,9} +(?=[A-Z][a-z]{2} [ \d]\d \d\d:))?"
     r"(?:\[?[^\s\[<]{1,80}(?: login| [^\s\[\]]{1,64}\])?(?<=[\w~\]])[:#$\t-] {0,4}+"
     r"(?:\d{1,9}[:-])?"
     r"(?=\[ *\d|<\d|\[?\d{4}-\d\d-|\[?[A-Z][a-z]\w (?:\w{3} )?[ \d]\d \d\d:|kern *:))?"
@@ -65,12 +66,13 @@ _TEXTS = ("MESSAGE", "message", "msg", "log")
 _CLOCKS = ("day1", "near1", "iso1", "bsd1", "day2", "iso2", "bsd2")
 # What each line has that matters, for grep -E; the others cost next to nothing.
 MATTERS = (
-    "NVRM: |SXid |mlx[45]_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck"
+    "NVRM:? |SXid |mlx[45]_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck"
     "|Hardware Error|EEH: |EDAC |Memory failure|[Mm]emory error|accessed poison|MCE(: | 0x)"
     "|NMI: (PCI|IOCK)|SError Int|[Tt]emperature|HARDWARE PROTECTION|emory: Kill|lockup|LOCKUP|stall"
     "|for more than|Oops: |BUG: ([Uu]nable|[Kk]ernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
     "|Unhandled (fault|prefetch)|Bad mode in Error|External Abort: "
     "|PANIC: |Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]"
+    "|list_[a-z]+ corruption"
     "|recursive fault|nsufficient stack|Card not pre|Power fault|train link|Link Train"
     "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|LINK_DOWN|without any active"
     "|Linux version |change power state|header type 7f|; giving up|Request device "
