@@ -19,6 +19,7 @@ from tests.site_runs import keep_validated
 
 from rdmaprov import cli
 from rdmaprov.acceptance import gate
+from rdmaprov.acceptance.preflight import readings
 from rdmaprov.cli import accept_run, certificate_run
 from rdmaprov.node.identity import read_identity
 from rdmaprov.probe.connection import Answer
@@ -138,6 +139,7 @@ class CertifiedFleet(MadeUpNodes):
             mock.patch.object(accept_run, "open_nodes", self._open),
             mock.patch.object(certificate_run, "connect", self._open),
             mock.patch.object(gate, "Launcher", return_value=runner),
+            mock.patch.object(readings, "time", mock.Mock(time=self._fleet.now_s)),
         ):
             return int(cli.run([str(word) for word in words]))
 
