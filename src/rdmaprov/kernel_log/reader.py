@@ -72,7 +72,6 @@ MATTERS = (
     "|for more than|Oops: |BUG: ([Uu]nable|[Kk]ernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
     "|Unhandled (fault|prefetch)|Bad mode in Error|External Abort: "
     "|PANIC: |Internal error: |kernel BUG|Kernel panic|protection fault| \\[#[0-9]"
-    "|list_[a-z]+ corruption"
     "|recursive fault|nsufficient stack|Card not pre|Power fault|train link|Link Train"
     "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|LINK_DOWN|without any active"
     "|Linux version |change power state|header type 7f|; giving up|Request device "
