@@ -21,6 +21,7 @@ HANDS = (RESET, REBOOT, HARDWARE)  # what needs a hand
 _PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 _PARTS = {
     "{pci}": rf"(?P<device>{_PCI})",
+    "{nvrm}": r"NVRM:? (?:GPU\d+ )?",  # before what one of its functions says
     "{slot}": r"(?:pciehp )?{port}: ?(?:pciehp|pcie\d+): ",
     "{port}": rf"(?:[\w-]+ )?(?P<device>{_PCI})",
     "{aer}": r"(?:AER: )?(?:Multiple |(?:PCIe|CXL) Bus Error: severity=)?",
