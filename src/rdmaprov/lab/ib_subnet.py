@@ -151,8 +151,7 @@ class LabSubnet:
 
     def _await_managers(self, count: int) -> None:
         """Wait until the master lists this number of managers; it looks anew where one is lost."""
-        began = time.monotonic()
-        swept = began
+        began = swept = time.monotonic()
         while self.run(["saquery", "SMIR"]).count("SMInfoRecord") < count:
             now = time.monotonic()
             if now > began + UP_TIMEOUT_S:
