@@ -11,15 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+from tests.madeup.accept import gate_on
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.nodes import MadeUpNodes, rail_address
-from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import FleetShape
 from tests.site_runs import keep_validated
 
 from rdmaprov import cli
-from rdmaprov.acceptance import gate
-from rdmaprov.acceptance.preflight import readings
 from rdmaprov.cli import accept_run, certificate_run
 from rdmaprov.node.identity import read_identity
 from rdmaprov.probe.connection import Answer
@@ -134,12 +132,10 @@ class CertifiedFleet(MadeUpNodes):
         yield self
 
     def run(self, *words: str) -> int:
-        runner = MadeUpRunner(self._fleet)
         with (
             mock.patch.object(accept_run, "open_nodes", self._open),
             mock.patch.object(certificate_run, "connect", self._open),
-            mock.patch.object(gate, "Launcher", return_value=runner),
-            mock.patch.object(readings, "time", mock.Mock(time=self._fleet.now_s)),
+            gate_on(self._fleet),
         ):
             return int(cli.run([str(word) for word in words]))
 

@@ -1,11 +1,11 @@
 """The whole gate on a made-up fleet."""
 
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -68,6 +68,17 @@ def accept(
     )
 
 
+@contextmanager
+def gate_on(fleet: MadeUpFleet) -> Iterator[MadeUpRunner]:
+    """Have the gate start its ranks on a fleet, and take the fleet's clock for its own."""
+    runner = MadeUpRunner(fleet)
+    with (
+        mock.patch.object(gate, "Launcher", return_value=runner),
+        mock.patch.object(readings, "time", mock.Mock(time=fleet.now_s)),
+    ):
+        yield runner
+
+
 def accept_nodes(
     fleet: MadeUpFleet,
     names: Collection[str] | None = None,
@@ -90,7 +101,6 @@ def accept_nodes(
         options: the gate's.
     """
     nodes = [each for each in site_nodes(fleet.shape) if names is None or each.name in names]
-    runner = MadeUpRunner(fleet)
     measure = pairs.measure_site_paths
 
     def measure_site_paths(*given: Any) -> Any:
@@ -128,9 +138,8 @@ def accept_nodes(
             digests={each.name: node_digest(each, lambda data: data) for each in nodes},
         )
         with (
-            mock.patch.object(gate, "Launcher", return_value=runner),
+            gate_on(fleet) as runner,
             mock.patch.object(pairs, "measure_site_paths", measure_site_paths),
-            mock.patch.object(readings, "time", SimpleNamespace(time=fleet.now_s)),
         ):
             result = made.run()
             fleet.end_stage("end")

@@ -21,7 +21,7 @@ class Counters:
         ports = (condition.shape.nodes, condition.shape.rails)
         self._sums = {name: np.zeros(ports) for name in _NAMES}
         self.socket_bytes = np.zeros(condition.shape.nodes)
-        self._idle = chance.spawn(1)[0]  # of no draw above
+        self._idle = chance.spawn(1)[0]  # whose draws shift no other's
         self._bits = np.zeros(ports)  # received since time passed
 
     def move(self, flows: Flows | None, lost: Floats, message_bytes: Floats) -> None:
