@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.unit.helpers.shell import execute
 from tests.unit.helpers.ssh_node import PASSED_ON
 
 pytestmark = pytest.mark.program
@@ -87,13 +88,8 @@ def play(directory: Path, survey: dict[str, Any], *words: str) -> subprocess.Com
     plays = [{"hosts": "all", "gather_facts": False, "roles": ["rdmaprov.node.reboot"]}]
     (directory / "play.json").write_text(json.dumps(plays))
     program = Path(sys.executable).with_name("ansible-playbook")
-    return subprocess.run(
-        [program, "-i", directory / "hosts.json", directory / "play.json", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    argv = [program, "-i", directory / "hosts.json", directory / "play.json", *words]
+    return execute(argv, timeout=60)
 
 
 def due(*reasons: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from plugins.module_utils.argument_specs import ARGUMENTS
 from plugins.module_utils.busy import FORCE_ARGUMENT
 from plugins.module_utils.lock import LOCK_ARGUMENT
 from plugins.module_utils.roles import ORDER
+from tests.unit.helpers.shell import execute
 from tools.generate.outputs import outputs
 
 from rdmaprov import __version__
@@ -41,12 +41,7 @@ def documented() -> dict[str, dict[str, Any]]:
 @pytest.mark.program
 def test_ansible_doc_shows_the_same_without_a_warning(documented: dict[str, dict[str, Any]]):
     program = Path(sys.executable).with_name("ansible-doc")
-    done = subprocess.run(
-        [program, "--json", "--type", "module", *documented],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = execute([program, "--json", "--type", "module", *documented], check=True)
     assert "WARNING" not in done.stderr, done.stderr
     shown = json.loads(done.stdout)
     assert shown.keys() == documented.keys()

@@ -1,13 +1,13 @@
 """The rails' addresses, routes and rules on the kernel's own links, in a namespace."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.tables import cases
+from tests.unit.helpers.shell import execute
 
 ROOT = Path(__file__).parents[2]
 IPV4 = [
@@ -26,23 +26,15 @@ FAMILIES = pytest.mark.parametrize("rails", [IPV4, IPV6], ids=["ipv4", "ipv6"])
 @pytest.fixture(scope="session", autouse=True)
 def _namespaces() -> None:
     probe = "mount -t sysfs sysfs /sys && ip link add r0 type veth peer name p0"
-    done = subprocess.run(
-        ["unshare", "-rnm", "sh", "-c", probe], capture_output=True, text=True, check=False
-    )
+    done = execute(["unshare", "-rnm", "sh", "-c", probe])
     if done.returncode:
         pytest.skip(f"no network namespace with links here: {done.stderr.strip()}")
 
 
 def run(rails: list[dict[str, str]], *do: list[Any]) -> list[Any]:
-    done = subprocess.run(
-        ["unshare", "-rnm", sys.executable, "-m", "tests.roles.kernel"],
-        input=json.dumps({"rails": rails, "do": do}),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    argv = ["unshare", "-rnm", sys.executable, "-m", "tests.roles.kernel"]
+    given = json.dumps({"rails": rails, "do": do})
+    done = execute(argv, input=given, cwd=ROOT, timeout=120)
     assert done.returncode == 0, done.stderr
     found: list[Any] = json.loads(done.stdout)
     return found

@@ -1,7 +1,6 @@
 """Hugepages, for each size and NUMA node: running, configured, and after a boot."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from plugins.module_utils.roles import hugepages
 from tests.roles.fake import FakeMachine, layers
 from tests.roles.hugepages_node import CFG, ENTRY, LARGE, LINK, OF_64K, SMALL, UNIT, Node, run
 from tests.tables import cases
+from tests.unit.helpers.shell import execute
 
 
 @pytest.fixture
@@ -156,13 +156,7 @@ def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
     good.write_text("0\n")
     bad.symlink_to("/dev/null")  # keeps nothing
     script = hugepages.SCRIPT.replace("/proc/sys/vm/compact_memory", str(tmp_path / "c"))
-    done = subprocess.run(
-        ["sh", "-c", script, "sh", str(bad), "4", str(good), "12"],
-        capture_output=True,
-        text=True,
-        timeout=10,
-        check=False,
-    )
+    done = execute(["sh", "-c", script, "sh", bad, "4", good, "12"], timeout=10)
     assert (done.returncode, done.stdout) == (1, f"{bad}:  of 4 pages\n")
     assert good.read_text() == "12\n"
     assert (tmp_path / "c").read_text() == "1\n"

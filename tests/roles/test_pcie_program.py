@@ -4,7 +4,6 @@ import ast
 import importlib.util
 import inspect
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +28,7 @@ from tests.roles.pcie_node import (
     made,
     run,
 )
+from tests.unit.helpers.shell import execute
 
 
 @pytest.fixture
@@ -71,14 +71,8 @@ def test_program_on_the_node_runs_without_ansible_and_without_the_checkout(node:
     description = Path(node.path("/description.json"))
     known = json.loads(node.read(DESCRIPTION) or "")
     description.write_text(json.dumps({**known, "rails": [{"netdev": "no-such-device"}]}))
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", words[1], node.path(PROGRAM), str(description)],
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    argv = [sys.executable, "-I", "-S", words[1], node.path(PROGRAM), description]
+    done = execute(argv, cwd="/", timeout=60)
     assert (done.returncode, done.stderr) == (
         1,
         "rail 0: there is no network device no-such-device\n",

@@ -1,7 +1,6 @@
 """What units of root's start: a Python that nobody else can change."""
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from plugins.module_utils import shipped
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
+from tests.unit.helpers.shell import execute
 
 weak_spot = shipped.weak_spot  # before a fixture replaces it
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")
@@ -58,9 +58,7 @@ def test_isolated_python_runs_a_program(tmp_path: Path):
     (program / "node/__init__.py").touch()
     (program / "node/job.py").write_text("print('ran')")
     (program / "__main__.py").write_text("import runpy\nrunpy.run_module('node.job')\n")
-    done = subprocess.run(
-        [sys.executable, "-I", "-B", str(program)], capture_output=True, text=True, check=True
-    )
+    done = execute([sys.executable, "-I", "-B", program], check=True)
     assert done.stdout == "ran\n"
 
 
