@@ -10,6 +10,7 @@ from pathlib import Path
 from rdmaprov.acceptance import ledger
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.evidence.kernel import judge_kernels
+from rdmaprov.acceptance.live.alone import RanksAlone
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.preflight.gate_site import GateSite
@@ -109,8 +110,10 @@ class StageRun:
     nodes: list[Node]
     site: GateSite | None = None
     live: LiveRanks | None = None
+    alone: RanksAlone | None = None
     proofs: ledger.KeptProofs = field(default_factory=dict)
     _live_stack: ExitStack = field(default_factory=ExitStack)
+    _ranks: str = ""  # which of them are there
 
     def run_all(self) -> None:
         """Run the stages that were asked for, in order, each without the nodes that failed."""
@@ -129,9 +132,10 @@ class StageRun:
 
     def _run_one(self, name: str) -> StageReport:
         """Run a stage; report it as one line."""
-        if not TABLE[name].keeps_ranks:
+        if TABLE[name].ranks != self._ranks:
             self._live_stack.close()
-            self.live = None  # its events are many
+            self.live = self.alone = None  # their events are many
+            self._ranks = TABLE[name].ranks
         began = time.monotonic()
         run: Callable[[], StageReport] = getattr(self, f"_run_{name}")
         report = run()
@@ -189,12 +193,11 @@ class StageRun:
         return report
 
     def _run_gpu(self) -> StageReport:
-        limit_s = self.gate.options.limit_s
-        return self._run_alone("gpu", lambda site: stages_gpu.run_gpu(site, self.runner, limit_s))
+        return self._run_alone("gpu", lambda site: stages_gpu.run_gpu(site, self._open_alone()))
 
     def _run_host(self) -> StageReport:
         def measure(site: GateSite) -> StageReport:
-            report = stages_host.run_host(site, self.runner, self.gate.options.limit_s)
+            report = stages_host.run_host(site, self._open_alone())
             add_host_paths(report, self.gate.connection, site, self.gate.keep)
             return report
 
@@ -233,6 +236,13 @@ class StageRun:
         ledger.take(report, proven, what)
         return report
 
+    def _open_alone(self) -> RanksAlone:
+        """Return the ranks of each node that wait for the tasks of `gpu` and `host`."""
+        if self.alone is None:
+            self.alone = RanksAlone(self.runner, self.gate.options.limit_s)
+            self._live_stack.enter_context(self.alone.opened())
+        return self.alone
+
     def _open_live(self, site: GateSite) -> LiveRanks:
         """Return the ranks that wait for tasks of pairs and groups."""
         if self.live is None:
@@ -252,7 +262,7 @@ class StageRun:
             gate.connection,
             gate.options,
             outputs,
-            has_moved_data=any(TABLE[name].keeps_ranks for name in ran),
+            has_moved_data=any(TABLE[name].ranks == "live" for name in ran),
         )
         return fleet.run(gate.on_start)
 

@@ -19,7 +19,8 @@ class Stage:
         is_lasting: whether nodes need not pass it again while they are as they were (ledger.py).
         option: what asks for it: else it does not run.
         drops: whether a node that it finds bad is left out of the later stages.
-        keeps_ranks: whether its ranks stay for the next stage, if that keeps ranks too.
+        ranks: which ranks stay for the next stage, if that has the same: those of each node
+            `alone`, or of all nodes together, `live`.
         detail: the key of results.json that has all it measured; empty if `numbers` do.
     """
 
@@ -28,7 +29,7 @@ class Stage:
     is_lasting: bool = False
     option: str = ""
     drops: bool = True
-    keeps_ranks: bool = False
+    ranks: str = ""
     detail: str = ""
 
 
@@ -38,10 +39,10 @@ TABLE = {
     for stage in (
         Stage("state", is_always=True),
         Stage("preflight", is_always=True),
-        Stage("gpu", is_lasting=True, detail="gpus"),
-        Stage("host", is_lasting=True),
-        Stage("pairs", is_lasting=True, keeps_ranks=True, detail="paths"),
-        Stage("groups", is_lasting=True, keeps_ranks=True),
+        Stage("gpu", is_lasting=True, ranks="alone", detail="gpus"),
+        Stage("host", is_lasting=True, ranks="alone"),
+        Stage("pairs", is_lasting=True, ranks="live", detail="paths"),
+        Stage("groups", is_lasting=True, ranks="live"),
         Stage("fleet", drops=False),
         Stage("soak", option="--soak", drops=False),
     )

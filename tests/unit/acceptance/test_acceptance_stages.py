@@ -9,6 +9,7 @@ import pytest
 from tests.unit.helpers.live_ranks import GPUS, RATE_GB_S, FakeRunner, made_site, slow
 
 from rdmaprov.acceptance.gate import Gate, StageRun
+from rdmaprov.acceptance.live.alone import RanksAlone
 from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.preflight import readings
@@ -259,7 +260,7 @@ def test_a_group_that_is_slow_only_together_is_unknown(tmp_path):
 
 def test_host_is_a_job_for_each_node_and_its_limit_is_that_of_good_ones(site):
     runner = FakeRunner(slow("n6", 0.5))
-    report = stages_host.run_host(site, runner, None)
+    report = stages_host.run_host(site, RanksAlone(runner))
     assert [job.nodes for job in runner.jobs] == [(node.name,) for node in site.nodes]
     assert {job.address for job in runner.jobs} == {"127.0.0.1"}
     [found] = report.findings
@@ -271,7 +272,7 @@ def test_host_is_a_job_for_each_node_and_its_limit_is_that_of_good_ones(site):
 def test_host_with_gloo_has_two_ranks_on_the_loopback(tmp_path):
     site = made_site(tmp_path, 3, "gloo")
     runner = FakeRunner(slow("n2", 0.1))
-    report = stages_host.run_host(site, runner, None)
+    report = stages_host.run_host(site, RanksAlone(runner))
     assert (report.state, report.intra_node_gb_s) == ("passed", 0.0)
     job = runner.jobs[0]
     assert (job.per_node, job.control, job.planes[0].addresses) == (
@@ -284,12 +285,12 @@ def test_host_with_gloo_has_two_ranks_on_the_loopback(tmp_path):
 def test_host_of_one_gpu_is_skipped(site):
     for facts in site.facts.values():
         facts["gpus"]["gpus"] = facts["gpus"]["gpus"][:1]
-    report = stages_host.run_host(site, FakeRunner(slow("none")), None)
+    report = stages_host.run_host(site, RanksAlone(FakeRunner(slow("none"))))
     assert (report.state, report.text) == ("skipped", "host: skipped: each node has one GPU")
 
 
 def test_a_node_that_dies_alone_is_named(site):
-    report = stages_host.run_host(site, FakeRunner(lambda n, *_: 0 if n == "n2" else 1), None)
+    report = stages_host.run_host(site, RanksAlone(FakeRunner(lambda n, *_: 0 if n == "n2" else 1)))
     assert {found.node for found in report.findings} == {"n2"}
 
 

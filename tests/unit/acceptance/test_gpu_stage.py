@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.madeup.accept import accept
+from tests.madeup.faults import kinds
 from tests.madeup.gpus import GPU_FAULTS
 from tests.madeup.shape import usual_shape
 from tests.madeup.trials import judge
@@ -34,7 +35,7 @@ def report_of(tmp_path, events, others=()):
     site = made_site(tmp_path, len(events), "nccl")
     runs = []
     for node, said in zip(site.nodes, events, strict=True):
-        ran = JobRun(jobs.gpu_job(site, node, stage.WORK["nccl"]))
+        ran = JobRun(jobs.alone_job(site, node))
         ran.nodes[node.name] = NodeRun(rc=0, left=())
         for rank in range(ran.job.world):
             for each in others if others and node is site.nodes[0] else [said]:
@@ -126,7 +127,7 @@ def test_a_gpu_that_does_not_end_is_named_and_no_victim(tmp_path):
     late = {"event": "late", "phase": "gpu", "limit_s": 180.0, "entered": 0}
     hung = {**late, "where": "/torch/cuda/__init__.py:1040 synchronize"}
     site = made_site(tmp_path, 2, "nccl")
-    ran = JobRun(jobs.gpu_job(site, site.nodes[0], stage.WORK["nccl"]))
+    ran = JobRun(jobs.alone_job(site, site.nodes[0]))
     ran.nodes["n1"] = NodeRun(rc=1, left=())
     ran.take_event({**hung, "rank": 0})
     if ran.job.world > 1:
@@ -151,8 +152,32 @@ def test_a_made_up_fault_is_named(name):
     assert trial.accepted != trial.named
 
 
+def test_the_ranks_of_a_node_are_started_once_for_gpu_and_host():
+    """Importing torch takes minutes where a file server has it."""
+    stages = (*STAGES, "host")
+    good = accept(usual_shape(8), None, 1, stages=stages)
+    assert (good.sessions, good.result.findings) == (1, [])
+    assert [each.state for each in good.result.stages[1:]] == ["passed"] * 3
+    rated = [each for each in good.result.stages[-1].numbers if each.gb_s > 0]
+    assert len(rated) == 8
+
+    slow = accept(usual_shape(8), GPU_FAULTS["hot-gpu"], 1, stages=stages)
+    assert slow.sessions == 1
+    assert len(slow.result.stages[-1].numbers) == 7
+
+
+def test_where_ranks_of_a_node_failed_in_gpu_the_others_are_started_anew_for_host():
+    """What a rank wrote before it failed is read at the end of all."""
+    [absent] = [each for each in kinds() if each.name == "absent-rank"]
+    done = accept(usual_shape(8), absent, 1, stages=(*STAGES, "host"))
+    assert done.sessions == 2
+    gpu, host = done.result.stages[-2:]
+    assert [each.kind for each in gpu.findings] == ["rank.absent"]
+    assert (host.findings, len(host.numbers)) == ([], 7)
+
+
 def test_gloo_has_no_gpu(tmp_path):
-    report = stage.run_gpu(made_site(tmp_path, 2, "gloo"), None, None)  # type: ignore[arg-type]
+    report = stage.run_gpu(made_site(tmp_path, 2, "gloo"), None)  # type: ignore[arg-type]
     assert report.text == "gpu: skipped: no GPU takes part (backend gloo)"
 
 

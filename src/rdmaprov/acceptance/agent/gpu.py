@@ -30,6 +30,8 @@ def measure_gpu(group: RankGroup) -> None:
     bf16, fp8 and each copy take, in this order.
     """
     DeviceTest(group).run()
+    if group.process.on_gpu:
+        group.torch.cuda.empty_cache()  # for what follows: torch keeps what was freed
 
 
 def _watts(milliwatts: float) -> float:

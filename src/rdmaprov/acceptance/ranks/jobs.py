@@ -79,12 +79,8 @@ def _fleet_tasks(job: GateJob, wanted: tuple[int, ...], pairs: bool) -> Iterator
             yield Task(next(numbers), "pairs", plane.name, groups, "exchange")
 
 
-def host_job(site: GateSite, node: Node, size: int) -> GateJob:
-    """Return the job of one node alone: an all-reduce of its GPUs, or of two ranks of gloo.
-
-    Args:
-        size: bytes of the message.
-    """
+def alone_job(site: GateSite, node: Node) -> GateJob:
+    """Return the job of one node alone, without a task: its GPUs, or two ranks of gloo."""
     alone = replace(site, nodes=(node,), facts={node.name: site.facts[node.name]})
     job = _make_job(alone, (node,), (), 0)
     if site.backend == "gloo":
@@ -92,20 +88,26 @@ def host_job(site: GateSite, node: Node, size: int) -> GateJob:
         job = replace(job, per_node=2, planes=(plane,), control={node.name: "lo"})
     else:
         job = replace(job, planes=(JobPlane(HOST_PLANE),))
-    ranks = (tuple(range(job.world)),)
-    task = Task(0, "host", HOST_PLANE, ranks, sizes=(size,), limit_s=GROUP_S)
-    return replace(job, address=LOOPBACK, tasks=(task,), sampled={})
+    return replace(job, address=LOOPBACK, sampled={})
 
 
-def gpu_job(site: GateSite, node: Node, work: Mapping[str, Any]) -> GateJob:
-    """Return the job in which each GPU of a node works by itself.
+def gpu_task(job: GateJob, number: int, work: Mapping[str, Any]) -> Task:
+    """Return the task in which each GPU of a node works by itself.
 
     Args:
         work: as Task.work.
     """
-    job = host_job(site, node, 0)
+    return Task(number, "gpu", HOST_PLANE, (tuple(range(job.world)),), "gpu", work=work)
+
+
+def host_task(job: GateJob, number: int, size: int) -> Task:
+    """Return the task of an all-reduce inside a node.
+
+    Args:
+        size: bytes of the message.
+    """
     ranks = (tuple(range(job.world)),)
-    return replace(job, tasks=(Task(0, "gpu", HOST_PLANE, ranks, "gpu", work=work),))
+    return Task(number, "host", HOST_PLANE, ranks, sizes=(size,), limit_s=GROUP_S)
 
 
 def session_job(site: GateSite, number: int) -> GateJob:

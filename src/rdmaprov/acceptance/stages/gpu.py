@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from rdmaprov.acceptance.live.alone import RanksAlone
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs
 from rdmaprov.acceptance.ranks.events import RankEvent
-from rdmaprov.acceptance.ranks.launch import JobRunner
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.acceptance.stages.gpu_peaks import peaks
@@ -158,7 +158,7 @@ RATES = (
 )
 
 
-def run_gpu(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageReport:
+def run_gpu(site: GateSite, alone: RanksAlone) -> StageReport:
     """Return what each GPU of each node does by itself."""
     report = StageReport("gpu")
     if site.backend != "nccl":
@@ -167,8 +167,7 @@ def run_gpu(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageRe
     work, free = dict(WORK[site.backend]), preflight.free_bytes(site.facts)
     while work["bytes"] * _ROOM > free and work["bytes"] > 1 << 20:
         work["bytes"] //= 2
-    runs = runner.run([jobs.gpu_job(site, node, work) for node in site.nodes], limit_s)
-    judge(report, runs)
+    judge(report, alone.perform(site, lambda job, number: jobs.gpu_task(job, number, work)))
     return report
 
 
@@ -178,7 +177,8 @@ def judge(report: StageReport, runs: Sequence[JobRun]) -> None:
     for ran in runs:
         own = list(_measured(ran))
         gpus += own
-        bad = [*_hung(ran)] or list(about_node(ran.job.nodes[0], ran))
+        # Ranks that wait for the next stage have not ended, which is no fault.
+        bad = [*_hung(ran)] or [*about_node(ran.job.nodes[0], ran)] if ran.has_failed else []
         report.findings += bad
         if not bad and len(own) < ran.job.world:
             silent.append(ran.job.nodes[0])

@@ -11,13 +11,13 @@ from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.acceptance.at_fault import wrong_sums
 from rdmaprov.acceptance.evidence import measure
+from rdmaprov.acceptance.live.alone import RanksAlone
 from rdmaprov.acceptance.live.ranks import odd_networks
 from rdmaprov.acceptance.paths.ceilings import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.paths.perftests import open_path_tests
 from rdmaprov.acceptance.paths.survey import NodeSurvey, software_settings, survey_nodes
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs
-from rdmaprov.acceptance.ranks.launch import JobRunner
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.stage_report import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
@@ -36,14 +36,18 @@ _MOST_FAILED = 2
 Measured = Mapping[PathTest, PathResult]
 
 
-def run_host(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageReport:
-    """Return what each node can do alone; one that is slow beside its peers is a finding."""
+def run_host(site: GateSite, alone: RanksAlone) -> StageReport:
+    """Return what each node can do alone; one that is slow beside its peers is a finding.
+
+    The ranks end here: their logs are part of it.
+    """
     report = StageReport("host")
     if site.backend == "nccl" and site.per_node < 2:
         report.is_skipped, report.said = True, "each node has one GPU"
         return report
     size = jobs.group_bytes(site)
-    runs = runner.run([jobs.host_job(site, node, size) for node in site.nodes], limit_s)
+    runs = alone.perform(site, lambda job, number: jobs.host_task(job, number, size))
+    alone.end()
     rates: dict[str, float] = {}
     for node, ran in zip(site.nodes, runs, strict=True):
         report.findings += about_node(node.name, ran)
