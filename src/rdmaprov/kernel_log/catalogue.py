@@ -22,6 +22,8 @@ _PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 _PARTS = {
     "{pci}": rf"(?P<device>{_PCI})",
     "{nvrm}": r"NVRM:? (?:GPU\d+ )?",  # before what one of its functions says
+    "{gsp}": r"(?:InitRm|Boot|Reset|Establish|Wait|Execute|Extract|FmcReport|Check|LogRpc)",
+    "{failed}": r"(?:[Ff]ail|FAIL|[Tt]ime(?:d |)out|annot|[Ee]rror|nable to|exceed|no(?:t f| i))",
     "{slot}": r"(?:pciehp )?{port}: ?(?:pciehp|pcie\d+): ",
     "{port}": rf"(?:[\w-]+ )?(?P<device>{_PCI})",
     "{aer}": r"(?:AER: )?(?:Multiple |(?:PCIe|CXL) Bus Error: severity=)?",

@@ -76,7 +76,7 @@ MATTERS = (
     "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|LINK_DOWN|without any active"
     "|Linux version |change power state|header type 7f|; giving up|Request device "
     "|AMD-Vi: (Event|Com)|VT-d detected Inv|arm-smmu-v3 |rdmaprov: |Nvlink Core is being"
-    "|: probe (of|with driver) "
+    "|: probe (of|with driver) |: No (link|dev)"
     "|(nvidia|ib_|rdma_)[a-z_]*: (disagr|version m|Unknown s)|Version mismatch"
 )
 _MATTERS = re.compile(MATTERS)
@@ -95,6 +95,8 @@ _GPU = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{7,16})")
 _SENTENCES = ("gpu-lost", "gpu-unsupported")  # whose lines end what _GPU begins
 _LINK_LOST = "sxid-20034"  # LTSSM Fault Up: the switch's end of a link whose GPU may be gone
 _GONE = ("xid-79", "gpu-lost")
+# Of a driver's function, with no GPU or with its number; the last one of a fault names the GPU.
+_STEPS = ("gpu-init", "gpu-gsp", "gpu-memory", "gpu-nvlink", "gpu-probe", "gpu-reset")
 _MUTE, _STUCK = "aer-mute", "aer-stuck"  # a recovery fails if the driver has none
 _PROBES = ("gpu-lost", "gpu-bar", "gpu-unsupported")  # why a probe fails
 _BEGINS, _BANNER = "driver-begins", "driver-loaded"
@@ -188,6 +190,8 @@ class _Reading:
         self.gpu = ""  # of `NVRM: The NVIDIA GPU`, which the lines behind it complete
         self.is_mute = False  # whether the next recovery on PCIe fails for lack of one
         self.loads = False  # whether the driver is being loaded, and its banner comes
+        self.is_named = False  # whether a GPU is, that needs a hand
+        self.has_steps = False  # whether steps of a fault are live whose GPU is not named
 
     def add_line(self, line: str) -> None:
         head = _HEAD.match(line)
@@ -245,6 +249,10 @@ class _Reading:
             return
         if meaning.kind == "gpu-lost" and not device and self._has(_GONE):
             return  # of a GPU that is named already
+        if meaning.kind in _STEPS and not device:
+            if self.is_named:
+                return
+            self.has_steps = True
         if meaning.kind == _LINK_LOST and self._has(_GONE):
             meaning = replace(meaning, action=IGNORE, means="a link went down with its GPU")
         if meaning.kind == "gpu-probe" and self._has(_PROBES, device):
@@ -252,6 +260,11 @@ class _Reading:
         if detail := printable(groups.get("detail", "")):
             meaning = replace(meaning, means=f"{meaning.means}: {detail}")
         key = (meaning.kind, device, meaning.action)
+        if _names_bad_gpu(*key):
+            self.is_named = True
+            if self.has_steps:  # which led to it
+                self.has_steps = False
+                self.live = {key: each for key, each in self.live.items() if not _is_step(each)}
         if (before := self.live.get(key)) is not None:
             self.live[key] = replace(before, count=before.count + 1, last=when)
         elif len(self.live) >= MOST_EVENTS:
@@ -273,6 +286,7 @@ class _Reading:
             if key[0].startswith(kinds) and is_its:
                 del self.live[key]
                 self.past = [*self.past, event][-MOST_EVENTS:]
+        self.is_named = any(_names_bad_gpu(*key) for key in self.live)
 
 
 def _unwrapped(line: str) -> str:
@@ -317,6 +331,15 @@ def _is_kernels(head: re.Match[str]) -> bool:
     # dmesg alone has a comma in its time, and no tag behind it.
     is_syslog = head["bsd1"] or (head["iso1"] and "," not in head["iso1"])
     return bool(head["tag"] or head["facility"] or head["boot2"]) or not is_syslog
+
+
+def _is_step(event: LogEvent) -> bool:
+    """Return whether a line tells of a step of a fault, and not of which GPU."""
+    return event.meaning.kind in _STEPS and not event.device
+
+
+def _names_bad_gpu(kind: str, device: str, action: str) -> bool:
+    return bool(device) and kind.startswith(("gpu-", "xid-")) and action in catalogue.HANDS
 
 
 def _when(head: re.Match[str]) -> str:

@@ -46,6 +46,23 @@ def test_published_lines_are_read(name, kinds):
     assert len({row[1] for row in published(name)}) >= kinds
 
 
+def test_messages_of_the_sources_are_read():
+    rows = (FIXTURES / "kernel_log/source.tsv").read_text().splitlines()
+    for _, expected, line, _ in (row.split("\t") for row in rows):
+        assert [" ".join(each[:2]) for each in said(line)] == [expected] * (expected != "-")
+
+
+@pytest.mark.parametrize("named", ["119, Timeout after 6s of waiting for RPC", "79, GPU has"])
+def test_line_that_names_the_gpu_takes_the_steps_of_its_fault_with_it(named):
+    step = "[11.2] NVRM: GPU0 kgspBootstrap_TU102: Failed to boot GSP."
+    xid = f"[11.3] NVRM: Xid (PCI:0000:3b:00): {named}"
+    for lines in ([step, xid], [xid, step], [step, xid, step]):
+        (event,) = parse_log("\n".join(lines)).events
+        assert event.device == "0000:3b:00.0"
+    first, other = parse_log(f"{step}\n[12.1] {SICK}\n").events
+    assert (first.device, other.device) == ("", "0000:5e:00.0")
+
+
 def test_lines_have_sixty_sources_of_which_a_third_is_kept_apart():
     files = {name: (FIXTURES / f"kernel_log/{name}.txt").read_text() for name in ("lines", "blind")}
     of = {name: re.findall(r"(?m)^= (\S+)$", text) for name, text in files.items()}
