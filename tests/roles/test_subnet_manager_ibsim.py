@@ -156,6 +156,8 @@ def test_verb_judges_the_managers_before_during_and_after_a_handover(sim, capfd)
     assert sim.verb(capfd) == (ExitCode.OK, [])
 
     two.signal(UNIT, signal.SIGSTOP)  # or it takes over while the verb reads
+    # ibsim has no time limits: for what it asked a master that ends first, it would wait forever.
+    wait_for(lambda: state(two, one) == "MASTER")
     one.kill(UNIT)
     code, problems = sim.verb(capfd)
     assert code == ExitCode.FAILED
