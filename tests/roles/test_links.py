@@ -17,6 +17,7 @@ from tests.roles.links_node import (
     with_network_manager,
     with_networkd,
 )
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -209,40 +210,14 @@ def with_networkd_that_reads(node: FakeMachine) -> None:
     node.programs["networkctl reload"] = reload
 
 
-ON_LINK = Addressing("198.18.0.1/32", "169.254.0.1", 1000, 1001)
 OTHER_FAMILY = Addressing("198.18.0.1/32", "fe80::1", 1000, 1001)
 
 
-@pytest.mark.parametrize(
-    ("with_manager", "wanted", "lines"),
-    [
-        (with_networkd_that_reads, ON_LINK, "Gateway=169.254.0.1\nTable=1000\nGatewayOnLink=yes\n"),
-        (
-            with_networkd_that_reads,
-            OTHER_FAMILY,
-            "Destination=0.0.0.0/0\nGateway=fe80::1\nTable=1000\n",
-        ),
-        (
-            with_network_manager,
-            ON_LINK,
-            "route1=0.0.0.0/0,169.254.0.1\nroute1_options=table=1000,onlink=true\n",
-        ),
-        (
-            with_ifupdown,
-            ON_LINK,
-            "up ip -4 route replace default via 169.254.0.1 dev ens1 table 1000 proto static "
-            "onlink\n",
-        ),
-        (
-            with_ifupdown,
-            OTHER_FAMILY,
-            "up ip -4 route replace default via inet6 fe80::1 dev ens1 table 1000 proto static\n",
-        ),
-    ],
-)
-def test_router_is_reached_over_the_link(node, with_manager, wanted, lines):
-    with_manager(node)
-    apply(node, wanted=wanted)
+@pytest.mark.parametrize(("manager", "gateway", "lines"), cases(__file__, "router"))
+def test_router_is_reached_over_the_link(node, manager, gateway, lines):
+    own = {"networkd": with_networkd_that_reads, "ifupdown": with_ifupdown}
+    own.get(manager, with_network_manager)(node)
+    apply(node, wanted=Addressing("198.18.0.1/32", gateway, 1000, 1001))
     text = node.read(Links(node, "auto").of("ens1").fabric_file("ens1")) or ""
     assert lines in text
     # The address has no subnet, so no route leads to one.

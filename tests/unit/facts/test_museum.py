@@ -26,33 +26,18 @@ NEVER = {
     "gids": "free text, for people: an address's GID is looked up, never listed",
     "buffer_manual": "no check and no role asks who sized the receive buffers",
 }
-_DEVICE = "readers ask the RDMA device in sysfs, which no capture here shows"
-_LINK = "readers ask the PCI function in sysfs, which no capture here shows"
-_RELEASE = "the role reads /etc/os-release"
-_OFED = "ofed_info -s names the vendor's, and was not captured"
-# By key, and the program that says it to people and is asked by none of ours.
-NO_READER = {
-    ("firmware", "dmesg"): _DEVICE,
-    ("firmware", "ethtool"): _DEVICE,
-    ("firmware", "flint"): _DEVICE,
-    ("psid", "ethtool"): _DEVICE,
-    ("psid", "flint"): _DEVICE,
-    ("pcie", "dmesg"): _LINK,
-    ("pcie", "mlxlink"): _LINK,
-    ("pcie", "lspci"): "present and largest link are read together; one of them is not shown",
-    ("bond", "ip"): "a bond's ports and mode are in sysfs, which no capture here shows",
-    ("link_layer", "lspci"): _DEVICE,
-    ("link_layer", "ibdev2netdev"): _DEVICE,
-    ("link_layer", "mst"): _DEVICE,
-    ("link_layer", "rdma"): _DEVICE,
-    ("link_layer", "cat"): _DEVICE,
-    ("port_state", "ip"): _DEVICE,
-    ("os", "lsb_release"): _RELEASE,
-    ("os", "uname"): _RELEASE,
-    ("ofed", "ethtool"): _OFED,
-    ("ofed", "ibstat"): _OFED,
-    ("ofed", "rpm"): _OFED,
+# By the reason: what a program says to people, as fact/program, and is asked by none of ours.
+_NO_READER = {
+    "readers ask the RDMA device in sysfs, which no capture here shows": "firmware/dmesg"
+    " firmware/ethtool firmware/flint psid/ethtool psid/flint link_layer/lspci link_layer/mst"
+    " link_layer/ibdev2netdev link_layer/rdma link_layer/cat port_state/ip",
+    "readers ask the PCI function in sysfs, which no capture here shows": "pcie/dmesg pcie/mlxlink",
+    "present and largest link are read together; one of them is not shown": "pcie/lspci",
+    "a bond's ports and mode are in sysfs, which no capture here shows": "bond/ip",
+    "the role reads /etc/os-release": "os/lsb_release os/uname",
+    "ofed_info -s names the vendor's, and was not captured": "ofed/ethtool ofed/ibstat ofed/rpm",
 }
+NO_READER = {tuple(at.split("/")): why for why, all_ in _NO_READER.items() for at in all_.split()}
 
 
 def reason(machine: Museum, key: str) -> str:
