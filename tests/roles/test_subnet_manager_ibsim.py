@@ -150,15 +150,22 @@ def two_managers(sim: Sim) -> tuple[SimNode, SimNode]:
     return one, two
 
 
+def kill_master(one: SimNode, two: SimNode) -> None:
+    """Stop the standby, and kill the master once it has answered what the standby asked.
+
+    ibsim has no time limits: for an answer of a master that ends first, it would wait forever.
+    """
+    two.signal(UNIT, signal.SIGSTOP)
+    wait_for(lambda: state(two, one) == "MASTER")
+    one.kill(UNIT)
+
+
 @pytest.mark.long
 def test_verb_judges_the_managers_before_during_and_after_a_handover(sim, capfd):
     one, two = two_managers(sim)
     assert sim.verb(capfd) == (ExitCode.OK, [])
 
-    two.signal(UNIT, signal.SIGSTOP)  # or it takes over while the verb reads
-    # ibsim has no time limits: for what it asked a master that ends first, it would wait forever.
-    wait_for(lambda: state(two, one) == "MASTER")
-    one.kill(UNIT)
+    kill_master(one, two)  # the standby would take over while the verb reads
     code, problems = sim.verb(capfd)
     assert code == ExitCode.FAILED
     assert [text[:18] for _, text in problems] == ["no manager answers"]
@@ -185,7 +192,8 @@ def test_standby_that_does_not_run_is_named(sim: Sim, capfd: pytest.CaptureFixtu
 @pytest.mark.long
 def test_takeover_and_return_take_seconds_with_the_roles_settings(sim: Sim):
     one, two = two_managers(sim)
-    one.kill(UNIT)
+    kill_master(one, two)
+    two.signal(UNIT, signal.SIGCONT)
     takeover_s = wait_for(lambda: master(two) == guid(two))
     one.start(UNIT)
     return_s = wait_for(lambda: master(two) == guid(one))
