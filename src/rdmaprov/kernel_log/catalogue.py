@@ -30,7 +30,7 @@ _PARTS = {
     "{from}": rf"(?:,|$| error(?: message)?(?: received)?(?: from)?:? ?(?P<device2>{_PCI})?)",
     "{mlx5}": rf"mlx5_core (?P<device>{_PCI})(?: \S+)?: "
     rf"(?:(?:{_PCI}:)?\w+:\d+:? ?(?:\(pid (?P<pid>\d+)\): ?)?)?",
-    "{mlx5no}": r"(?:mlx5_core: )?(?:mlx5_\w+:\d+:\(pid \d+\): )?",  # of old drivers
+    "{mlx5no}": r"(?:mlx5_core: )?(?:(?:mlx5|probe)_\w+:\d+:\(pid \d+\): )?",  # of old drivers
     "{mlx4}": rf"mlx4_core (?P<device>{_PCI})(?: \S+)?: ",
     "{mce}": r"(?:EDAC \w+ MC\d+: |mce: |MCE: |core: )?(?:\[Hardware Error\]: )?",
     "{uncorrected}": r"Bank \d+: (?:0x)?[2367abef][0-9a-f]{15}",  # bit 61 of MCi_STATUS

@@ -66,8 +66,8 @@ _TEXTS = ("MESSAGE", "message", "msg", "log")
 _CLOCKS = ("day1", "near1", "iso1", "bsd1", "day2", "iso2", "bsd2")
 # What each line has that matters, for grep -E; the others cost next to nothing.
 MATTERS = (
-    "NVRM:? |SXid |mlx[45]_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: |[Mm]achine [Cc]heck"
-    "|Hardware Error|EEH: |EDAC |Memory failure|[Mm]emory error|accessed poison|MCE(: | 0x)"
+    "NVRM:? |SXid |mlx[45]_|bnxt_|nvidia-(nvswitch|uvm)|AER: |PCIe Bus Error|DPC: "
+    "|[Mm]achine [Cc]heck|Hardware Error|EEH: |EDAC |Memory failure|[Mm]emory error|MCE(: | 0x)"
     "|NMI: (PCI|IOCK)|SError Int|[Tt]emperature|HARDWARE PROTECTION|emory: Kill|lockup|LOCKUP|stall"
     "|for more than|Oops: |BUG: ([Uu]nable|[Kk]ernel|Bad page|[a-zA-Z ]*stack)|Unable to handle"
     "|Unhandled (fault|prefetch)|Bad mode in Error|External Abort: "
@@ -76,7 +76,7 @@ MATTERS = (
     "|[Ll]ink (is |status (definitely )?)?([Dd]own|DOWN)|LINK_DOWN|without any active"
     "|Linux version |change power state|header type 7f|; giving up|Request device "
     "|AMD-Vi: (Event|Com)|VT-d detected Inv|arm-smmu-v3 |rdmaprov: |Nvlink Core is being"
-    "|: probe (of|with driver) |: No (link|dev)"
+    "|: probe (of|with driver) |: No (link|dev)|accessed poison"
     "|(nvidia|ib_|rdma_)[a-z_]*: (disagr|version m|Unknown s)|Version mismatch"
 )
 _MATTERS = re.compile(MATTERS)
@@ -96,7 +96,8 @@ _SENTENCES = ("gpu-lost", "gpu-unsupported")  # whose lines end what _GPU begins
 _LINK_LOST = "sxid-20034"  # LTSSM Fault Up: the switch's end of a link whose GPU may be gone
 _GONE = ("xid-79", "gpu-lost")
 # Of a driver's function, with no GPU or with its number; the last one of a fault names the GPU.
-_STEPS = ("gpu-init", "gpu-gsp", "gpu-memory", "gpu-nvlink", "gpu-probe", "gpu-reset")
+_PROBE = ("gpu-probe", "gpu-probes")
+_STEPS = ("gpu-init", "gpu-gsp", "gpu-memory", "gpu-nvlink", "gpu-reset", *_PROBE)
 _MUTE, _STUCK = "aer-mute", "aer-stuck"  # a recovery fails if the driver has none
 _PROBES = ("gpu-lost", "gpu-bar", "gpu-unsupported")  # why a probe fails
 _BEGINS, _BANNER = "driver-begins", "driver-loaded"
@@ -249,13 +250,14 @@ class _Reading:
             return
         if meaning.kind == "gpu-lost" and not device and self._has(_GONE):
             return  # of a GPU that is named already
+        self.loads |= meaning.kind == _PROBE[1]  # then those before it are of the same load
         if meaning.kind in _STEPS and not device:
             if self.is_named:
                 return
             self.has_steps = True
         if meaning.kind == _LINK_LOST and self._has(_GONE):
             meaning = replace(meaning, action=IGNORE, means="a link went down with its GPU")
-        if meaning.kind == "gpu-probe" and self._has(_PROBES, device):
+        if meaning.kind in _PROBE and self._has(_PROBES, device or None):
             return  # it is said why
         if detail := printable(groups.get("detail", "")):
             meaning = replace(meaning, means=f"{meaning.means}: {detail}")
