@@ -161,7 +161,7 @@ test-all: test
 	$(MAKE) test-lab
 
 test-hours: test-tools
-	$(LABS) tests/namespaces tests/cli -m hours
+	$(LABS) tests/namespaces tests/cli tests/unit/isolation -m hours
 
 # All unit tests, and a node behind sshd. Some of the pairs: make matrix PAIRS="3.12/2.20 3.13/2.21"
 matrix: venv

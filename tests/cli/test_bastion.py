@@ -26,6 +26,8 @@ pytestmark = [
 
 CHECK = "def test_it(host):\n    assert host.run('echo hi').rc == 0\n"
 VERBS = cases(__file__, "verbs")
+OFTEN = ("plan", "validate")
+BY_VERB = [v if v in OFTEN else pytest.param(v, marks=pytest.mark.hours) for v in VERBS]
 AWAY = ("unreachable", "could not read", "MaxStartups")
 
 
@@ -231,7 +233,7 @@ def test_no_node_is_lost_in_many_runs(tmp_path, verb, runs, count):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", BY_VERB)
 def test_five_bad_nodes_of_128_are_named_and_no_other(tmp_path, verb):
     with Bastion(tmp_path, 123, dead=3, hung=2, variables={"ansible_ssh_timeout": 20}) as bastion:
         said = said_by(bastion, verb)

@@ -201,6 +201,7 @@ def test_bundle_that_is_not_for_the_node_is_refused_and_changes_nothing(site, no
     assert node.run("systemctl restart rdmaprov-node; rdmaprov-node check").startswith("proven: ")
 
 
+@pytest.mark.hours
 def test_boot_after_a_loss_of_power_in_the_middle_repairs(lab, site, nodes):
     node = nodes[1]
     node.bring(site.compile({"debug_mask": 3}, vm__swappiness=12)[node.name])

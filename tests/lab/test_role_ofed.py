@@ -129,6 +129,7 @@ def test_drivers_are_restarted_where_that_is_allowed(lab, play, site):
     assert lab.run(NODE, "cat /sys/module/mlx5_core/version").strip() == "25.07.0.9.7.1"
 
 
+@pytest.mark.hours
 @pytest.mark.usefixtures("doca_installed")
 def test_other_flavour_replaces_it(lab, play, site):
     assert play.changes(mlnx(site))

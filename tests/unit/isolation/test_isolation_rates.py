@@ -63,7 +63,7 @@ def test_a_fault_that_was_not_repaired_is_named_beside_the_usual_witnesses():
             assert [(trial.named, trial.false) for trial in trials] == [(True, 0)], (name, beside)
 
 
-@pytest.mark.long
+@pytest.mark.hours
 def test_costs_of_a_replaced_node_in_the_docs_are_measured():
     assert costs_of_replaced(5)[0] in DOCS.with_name("replaced-node.md").read_text(encoding="utf-8")
 
@@ -83,7 +83,7 @@ def test_racks_of_a_day_are_accepted_in_time_and_faulty_nodes_are_named(tmp_path
     assert kept.read_text().count("seed") == 1
 
 
-@pytest.mark.long
+@pytest.mark.hours
 def test_days_of_racks_in_the_docs_are_measured():
     table, _, _ = racks_of_a_day(64, 14).partition("\n\n")
     assert table in DOCS.with_name("units.md").read_text(encoding="utf-8")
