@@ -16,6 +16,11 @@ from tests.lab.play import Play
 from tests.lab.rail import Rail
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with what takes longest: else one worker waits for the other at the end."""
+    items.sort(key=lambda item: item.path.stem not in ("test_pull", "test_validate", "test_watch"))
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory, at_large):
     """Provide a lab: the one of RDMAPROV_LAB_DIR, brought up if it is not, or one that is kept."""

@@ -153,7 +153,6 @@ def test_a_made_up_fault_is_named(name):
 
 
 def test_the_ranks_of_a_node_are_started_once_for_gpu_and_host():
-    """Importing torch takes minutes where a file server has it."""
     stages = (*STAGES, "host")
     good = accept(usual_shape(8), None, 1, stages=stages)
     assert (good.sessions, good.result.findings) == (1, [])
@@ -165,7 +164,6 @@ def test_the_ranks_of_a_node_are_started_once_for_gpu_and_host():
 
 
 def test_where_ranks_of_a_node_failed_in_gpu_the_others_are_started_anew_for_host():
-    """What a rank wrote before it failed is read at the end of all."""
     [absent] = [each for each in kinds() if each.name == "absent-rank"]
     done = accept(usual_shape(8), absent, 1, stages=(*STAGES, "host"))
     gpu, host = done.result.stages[-2:]
