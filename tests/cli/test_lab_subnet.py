@@ -123,6 +123,7 @@ def test_repaired_subnet_is_healthy_again(lab, tmp_path, capfd):
 
 
 @NEEDS
+@pytest.mark.long
 def test_manager_that_is_asked_to_sweep_configures_all_tables_again(lab, tmp_path):
     lab("up", "--rails", "2", "--fault", "second-manager")
     log = tmp_path / "lab-subnet/opensm.log"

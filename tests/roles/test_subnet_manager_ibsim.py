@@ -151,10 +151,7 @@ def two_managers(sim: Sim) -> tuple[SimNode, SimNode]:
 
 
 def kill_master(one: SimNode, two: SimNode) -> None:
-    """Stop the standby, and kill the master once it has answered what the standby asked.
-
-    ibsim has no time limits: for an answer of a master that ends first, it would wait forever.
-    """
+    """Stop the standby, and kill the master once it has answered: ibsim has no time limits."""
     two.signal(UNIT, signal.SIGSTOP)
     wait_for(lambda: state(two, one) == "MASTER")
     one.kill(UNIT)

@@ -250,6 +250,7 @@ _POLL_S = 0.1
 _SWEEP_S = 10.0
 _CONFIGURED = re.compile(r"(\S+) tables configured")
 _SECOND = "opensm-second"
+_READY_S = 0.5  # after it says that it is one, a manager takes this long to answer; our choice
 _PRELOAD = "umad2sim/libumad2sim.so"
 
 
@@ -317,9 +318,19 @@ class SubnetDaemons:
         self._wait(name, ("tables configured", "SUBNET UP"))
 
     def start_second_manager(self) -> None:
-        """Start opensm on the second node, and wait until it is standby; or raise SubnetNotUp."""
+        """Start opensm on the second node, and wait until it is standby; or raise SubnetNotUp.
+
+        The first one is stopped until it answers: ibsim has no time limits, so that an answer that
+        is lost is awaited forever.
+        """
         (self.root / f"{_SECOND}.log").unlink(missing_ok=True)
-        self._start_opensm(_SECOND, hca_name(2, 0), ["-d2"])
+        self._tell_manager(signal.SIGSTOP)
+        try:
+            self._start_opensm(_SECOND, hca_name(2, 0), ["-d2"])
+            self._wait(_SECOND, ("Setting IS_SM",))
+            time.sleep(_READY_S)
+        finally:
+            self._tell_manager(signal.SIGCONT)
         self._wait(_SECOND, ("STANDBY",))
 
     def _start_opensm(self, name: str, hca: str, argv: Sequence[str]) -> None:
@@ -333,8 +344,11 @@ class SubnetDaemons:
 
     def sweep(self) -> None:
         """Have the opensm of the first plane look at the whole fabric anew."""
+        self._tell_manager(signal.SIGHUP)
+
+    def _tell_manager(self, number: signal.Signals) -> None:
         if (manager := self._daemon(_manager(0)).pid()) is not None:
-            os.kill(manager, signal.SIGHUP)
+            os.kill(manager, number)
 
     def engine(self) -> str:
         """Return the routing engine that configured the tables of the first plane."""
