@@ -6,12 +6,11 @@ from functools import partial
 
 import pytest
 from tests.program import ended_here
-from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.lab import tools
 from rdmaprov.lab.ib_faults import FAULTS
-from rdmaprov.lab.ib_subnet import TOOLS, SubnetDaemons
+from rdmaprov.lab.ib_subnet import TOOLS
 from rdmaprov.lab.ib_topology import Topology
 
 NEEDS = pytest.mark.skipif(
@@ -120,18 +119,6 @@ def test_repaired_subnet_is_healthy_again(lab, tmp_path, capfd):
     lab("up", "--rails", "2", "--fault", "uneven-routes")
     document = judged(lab, tmp_path, capfd, "--rails", "2")
     assert (document["problems"], document["verdict"]) == ([], "healthy")
-
-
-@NEEDS
-@pytest.mark.long
-def test_manager_that_is_asked_to_sweep_configures_all_tables_again(lab, tmp_path):
-    lab("up", "--rails", "2", "--fault", "second-manager")
-    log = tmp_path / "lab-subnet/opensm.log"
-    before = log.read_text().count("tables configured")
-    SubnetDaemons(tmp_path / "lab-subnet").sweep()
-    assert until(lambda: log.read_text().count("tables configured") > before)
-    _, said, _ = lab("run", "--", "saquery", "SMIR")
-    assert said.count("SMInfoRecord") == 2
 
 
 @NEEDS

@@ -150,16 +150,12 @@ class LabSubnet:
             self._daemons.stop_manager(0)
 
     def _await_managers(self, count: int) -> None:
-        """Wait until the master lists this number of managers; it looks anew where one is lost."""
-        began = swept = time.monotonic()
+        """Wait until the master lists this number of managers."""
+        began = time.monotonic()
         while self.run(["saquery", "SMIR"]).count("SMInfoRecord") < count:
-            now = time.monotonic()
-            if now > began + UP_TIMEOUT_S:
+            if time.monotonic() > began + UP_TIMEOUT_S:
                 why = f"the master lists fewer than {count} managers after {UP_TIMEOUT_S:.0f} s"
                 raise SubnetNotUp(why, "Run: rdmaprov lab subnet down")
-            if now > swept + _SWEEP_S:
-                self._daemons.sweep()
-                swept = now
             time.sleep(1)
 
     @property
@@ -247,7 +243,6 @@ def _no_subnet() -> UsageError:
 UP_TIMEOUT_S = 120.0
 _POLL_S = 0.1
 # A busy opensm loses its question to a new manager, and asks again in its next heavy sweep.
-_SWEEP_S = 10.0
 _CONFIGURED = re.compile(r"(\S+) tables configured")
 _SECOND = "opensm-second"
 _READY_S = 0.5  # after it says that it is one, a manager takes this long to answer; our choice
@@ -341,10 +336,6 @@ class SubnetDaemons:
     def stop_manager(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop the opensm of the first plane; kill it after timeout_s."""
         self._daemon(_manager(0)).stop(timeout_s)
-
-    def sweep(self) -> None:
-        """Have the opensm of the first plane look at the whole fabric anew."""
-        self._tell_manager(signal.SIGHUP)
 
     def _tell_manager(self, number: signal.Signals) -> None:
         if (manager := self._daemon(_manager(0)).pid()) is not None:
