@@ -210,13 +210,17 @@ def with_networkd_that_reads(node: FakeMachine) -> None:
     node.programs["networkctl reload"] = reload
 
 
+MANAGERS = {
+    "networkd": with_networkd_that_reads,
+    "NetworkManager": with_network_manager,
+    "ifupdown": with_ifupdown,
+}
 OTHER_FAMILY = Addressing("198.18.0.1/32", "fe80::1", 1000, 1001)
 
 
 @pytest.mark.parametrize(("manager", "gateway", "lines"), cases(__file__, "router"))
 def test_router_is_reached_over_the_link(node, manager, gateway, lines):
-    own = {"networkd": with_networkd_that_reads, "ifupdown": with_ifupdown}
-    own.get(manager, with_network_manager)(node)
+    MANAGERS[manager](node)
     apply(node, wanted=Addressing("198.18.0.1/32", gateway, 1000, 1001))
     text = node.read(Links(node, "auto").of("ens1").fabric_file("ens1")) or ""
     assert lines in text

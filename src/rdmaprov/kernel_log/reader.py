@@ -95,8 +95,9 @@ _GPU = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]{7,16})")
 _SENTENCES = ("gpu-lost", "gpu-unsupported")  # whose lines end what _GPU begins
 _LINK_LOST = "sxid-20034"  # LTSSM Fault Up: the switch's end of a link whose GPU may be gone
 _GONE = ("xid-79", "gpu-lost")
+_PROBED = "gpu-probes"  # the end of a load in which some probe failed
+_PROBE = ("gpu-probe", _PROBED)
 # Of a driver's function, with no GPU or with its number; the last one of a fault names the GPU.
-_PROBE = ("gpu-probe", "gpu-probes")
 _STEPS = ("gpu-init", "gpu-gsp", "gpu-memory", "gpu-nvlink", "gpu-reset", *_PROBE)
 _MUTE, _STUCK = "aer-mute", "aer-stuck"  # a recovery fails if the driver has none
 _PROBES = ("gpu-lost", "gpu-bar", "gpu-unsupported")  # why a probe fails
@@ -191,8 +192,9 @@ class _Reading:
         self.gpu = ""  # of `NVRM: The NVIDIA GPU`, which the lines behind it complete
         self.is_mute = False  # whether the next recovery on PCIe fails for lack of one
         self.loads = False  # whether the driver is being loaded, and its banner comes
-        self.is_named = False  # whether a GPU is, that needs a hand
-        self.has_steps = False  # whether steps of a fault are live whose GPU is not named
+        # As kept of `live`, which a stranger's log may fill: whether a GPU that needs a hand is
+        # named, and whether steps of a fault are there whose GPU is not.
+        self.is_named = self.has_steps = False
 
     def add_line(self, line: str) -> None:
         head = _HEAD.match(line)
@@ -250,7 +252,7 @@ class _Reading:
             return
         if meaning.kind == "gpu-lost" and not device and self._has(_GONE):
             return  # of a GPU that is named already
-        self.loads |= meaning.kind == _PROBE[1]  # then those before it are of the same load
+        self.loads |= meaning.kind == _PROBED  # then those before it are of the same load
         if meaning.kind in _STEPS and not device:
             if self.is_named:
                 return
