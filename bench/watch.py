@@ -1,6 +1,8 @@
 """What `rdmaprov watch` costs, and how often its verdicts are right on made-up fleets.
 
     python bench/watch.py verdicts [--seeds 50]   prints the tables of docs/rates.md
+    python bench/watch.py windows [--nodes 512] [--rounds 20] [--healthy 120] [--seed 0]
+        [--kept FILE] [--minutes M]
     python bench/watch.py fleet [--nodes 1024]
     python bench/watch.py ssh
     python bench/watch.py node
@@ -9,6 +11,10 @@ verdicts
     Fleets of 8 nodes with 8 rails, watched for 60 s; the fault begins after 20 s, at another rail
     for each seed. right: the rail or leaf is named, and nobody else is accused. after: seconds
     from the fault to its first verdict, judged every 3 s as the verb does.
+windows
+    bench/watch_windows.py: two faults at once in ten minutes of a large fleet, or none. With
+    --kept, each window is a line of a file as it ends, and one that is there is not run again;
+    with --minutes, none begins after as many, and the tables are of what is there.
 fleet
     Nodes in another process answer over pipes what made-up nodes under load do: eight rails of
     mlx5's counters. The controller is the verb's own code, without ssh, whose processes come on
@@ -43,6 +49,7 @@ from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.watch_windows import rounds_of, table, windows
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 from tests.madeup.watch_faults import AT_TIMES, FAULTS, WEAK, WatchFault
@@ -322,16 +329,26 @@ async def _ask(given: bytes, reads: int) -> tuple[float, float]:
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["verdicts", "fleet", "ssh", "node"])
+    parser.add_argument("what", choices=["verdicts", "windows", "fleet", "ssh", "node"])
     parser.add_argument("--seeds", type=int, default=50)
-    parser.add_argument("--nodes", type=int, default=1024)
+    parser.add_argument("--nodes", type=int)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--healthy", type=int, default=120)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kept", type=Path)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--seconds", type=int, default=30)
     given = parser.parse_args()
     if given.what == "verdicts":
         print_verdicts(given.seeds)
         print_pairs()
+    elif given.what == "windows":
+        nodes = given.nodes or 512
+        wanted = list(rounds_of(given.rounds, given.seed, given.healthy))
+        until = time.monotonic() + 60 * given.minutes
+        print(table(nodes, list(windows(nodes, wanted, given.kept, until))))
     elif given.what == "fleet":
-        measure_fleet(given.nodes, given.seconds)
+        measure_fleet(given.nodes or 1024, given.seconds)
     elif given.what == "ssh":
         measure_ssh(8, given.seconds)
     else:

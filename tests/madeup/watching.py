@@ -23,6 +23,7 @@ _NO_FAULT = frozenset({"victim", "unknown"})
 @dataclass
 class Watching:
     watch: MadeUpWatch
+    seconds: int = 0  # that pass at first
     accounts: dict[str, NodeAccount] = field(default_factory=dict)
     links: list[MadeUpLink] = field(default_factory=list)
 
@@ -31,6 +32,7 @@ class Watching:
             self.accounts[node.name] = NodeAccount(node)
             self.links.append(MadeUpLink(self.watch, number))
             self.open(number)
+        self.pass_seconds(self.seconds)
 
     def open(self, number: int) -> None:
         """Have a node say what counters it has."""
@@ -58,9 +60,7 @@ def watch_fault(
     fault: WatchFault | None, place: Place, seed: int, seconds: int, shape: FleetShape = SHAPE
 ) -> Watching:
     nodes: tuple[Node, ...] = site_nodes(shape)
-    watching = Watching(MadeUpWatch(nodes, seed, [fault.make(place)] if fault else []))
-    watching.pass_seconds(seconds)
-    return watching
+    return Watching(MadeUpWatch(nodes, seed, [fault.make(place)] if fault else []), seconds)
 
 
 def is_right(
@@ -100,8 +100,7 @@ def is_pair_right(
 ) -> bool:
     """Return whether two faults at once, on different rails, are both named, and nothing else."""
     made = [fault.make(place) for fault, place in zip(faults, places, strict=True)]
-    watching = Watching(MadeUpWatch(site_nodes(SHAPE), seed, made))
-    watching.pass_seconds(seconds)
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), seed, made), seconds)
     wanted = {
         (kind, place[1])
         for fault, place in zip(faults, places, strict=True)

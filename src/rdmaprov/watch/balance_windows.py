@@ -1,6 +1,7 @@
 """Whether the rails of a node carry alike, window by window."""
 
 import statistics
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,7 @@ class BalanceWindows:
         self._rails = [rail for rail, is_compute in enumerate(compute) if is_compute]
         self._gbps = gbps
         self._low = {(rail, way): LowRail() for rail in self._rails for way in (0, 1)}
+        self._shares = {key: deque([1.0], LEAST_WINDOWS) for key in self._low}
         self._moved = [[0, 0] for _ in gbps]
         self._length_s = 0.0
 
@@ -60,6 +62,7 @@ class BalanceWindows:
             busy = True
             for rail, value in zip(self._rails, values, strict=True):
                 low = self._low[rail, way]
+                self._shares[rail, way].append(value / usual)
                 if value >= (1 - IMBALANCE) * usual:
                     low.run = 0
                 else:
@@ -77,6 +80,13 @@ class BalanceWindows:
         if len(values) < 2:
             return 0.0
         return max(values) if len(values) == 2 else statistics.median(values)
+
+    def shares(self) -> dict[int, float]:
+        """Return what each rail did of the usual one in the last busy windows, the worse way."""
+        return {
+            rail: min(statistics.fmean(self._shares[rail, way]) for way in (0, 1))
+            for rail in self._rails
+        }
 
     def low(self) -> dict[int, tuple[str, LowRail]]:
         """Return the rails that carried too little for long, with the direction that is worse.

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from statistics import median
 
 from rdmaprov.finding.finding import Finding, apply_remedy
 from rdmaprov.finding.kinds import UNFIT
@@ -16,7 +17,7 @@ from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.pauses import congested, congestion, pausing, victims
 from rdmaprov.watch.priority_windows import PRIORITIES, sent_rdma
 from rdmaprov.watch.rail import Column
-from rdmaprov.watch.thresholds import IMBALANCE, STOPS_AT, WINDOW_S
+from rdmaprov.watch.thresholds import IMBALANCE, SHARED_SHARE, SHARED_WINDOWS, STOPS_AT, WINDOW_S
 from rdmaprov.words import duration, quantity
 
 _LOCAL = "Check NCCL_IB_HCA, its link and its PCIe link: rdmaprov validate SITE --limit "
@@ -29,20 +30,26 @@ _DRIVER = "Check which driver it has: ethtool -i; with Soft-RoCE there are none"
 def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Finding]:
     """Yield the rails that carry less than 80 % of what the usual one of their node does."""
     low: dict[Place, tuple[str, LowRail]] = {}
+    shares: dict[int, list[float]] = defaultdict(list)
     busy = 0
     planes = {rail for _, rail in explained}
     for name, node in fleet.nodes.items():
         busy += node.balance.busy > 0
+        for rail, share in node.balance.shares().items() if node.balance.busy else ():
+            shares[rail].append(share)
         for rail, found in node.balance.low().items():
             # A collective ends with its slowest rail, and the others of its plane wait for that.
-            if rail not in planes:
+            if rail not in planes and not node.rails[rail].is_held:
                 low[name, rail] = found
     count = Counter(rail for _, rail in low)
+    often = Counter(place[1] for place, each in low.items() if each[1].windows >= SHARED_WINDOWS)
     shared = {rail for rail, times in count.items() if 2 * times > busy > _FEW_NODES}
+    if busy > _FEW_NODES:
+        shared |= {rail for rail, own in shares.items() if median(own) < SHARED_SHARE}
     for place, found in low.items():
         if place[1] not in shared:
             yield _own(fleet, place, found)
-    for rail in sorted(shared):
+    for rail in sorted(each for each in shared if 2 * often[each] > busy):
         places = [place for place in low if place[1] == rail]
         way, worst = min((low[place] for place in places), key=lambda each: each[1].share)
         what = f"{way} down to {worst.share:.0%} of what the other rails did, on {len(places)} of "

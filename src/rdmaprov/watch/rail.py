@@ -1,17 +1,20 @@
 """One rail while it is watched: its sums, and for how long it was in which state."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from rdmaprov.acceptance.samples.events import PAUSE_S, PAUSE_SHARE
 from rdmaprov.watch.thresholds import (
+    HELD_S,
+    HELD_WITHIN_S,
     LEAST_MARKS_PER_S,
-    LEAST_PART,
-    LEAST_RUN_S,
     MARKED_SHARE,
     PACKET_BYTES,
     PAUSED_SHARE,
+    SLOWED_TIMES,
+    SPELLS_S,
 )
 
 
@@ -45,6 +48,9 @@ class RailState(StrEnum):
     PAUSED = "paused"
     PAUSING = "pausing"
     DOWN = "down"
+
+
+_HELD = (RailState.SLOWED, RailState.PAUSED)
 
 
 @dataclass
@@ -100,14 +106,14 @@ class RailAccount:
     state_s: dict[RailState, float] = field(default_factory=dict)  # seconds in each state
     # what was counted in the seconds of a state, by Column, and their length
     state_sums: dict[RailState, list[int]] = field(default_factory=dict)
-    # the longest time without a break in each state
-    longest_s: dict[RailState, float] = field(default_factory=dict)
+    lasting: set[RailState] = field(default_factory=set)  # states that were more than bursts
     # the longest time without a break in which it paused its switch nearly always
     storm_s: float = 0.0
     downs: int = 0  # how often it was seen to lose its link; one that never had it counts once
     row: RailRow = field(default_factory=RailRow)  # its last answer
     _storm_now_s: float = 0.0
-    _runs_s: dict[RailState, float] = field(default_factory=dict)
+    # the last seconds in each state: when each answer came, and how long it was
+    _spells: dict[RailState, deque[tuple[float, float]]] = field(default_factory=dict)
     _was_down: bool = False
 
     def add(self, row: RailRow) -> None:
@@ -122,16 +128,37 @@ class RailAccount:
         self.downs += is_down and not self._was_down
         self._was_down = is_down
         if not any(counts):
-            self._runs_s = {}
             return
         self.sums = [a + b for a, b in zip(self.sums, counts, strict=True)]
-        states = row.states()
-        self._runs_s = {each: self._runs_s.get(each, 0.0) + row.seconds for each in states}
-        for state in states:
-            self.longest_s[state] = max(self.longest_s.get(state, 0.0), self._runs_s[state])
+        for state in row.states():
             self.state_s[state] = self.state_s.get(state, 0.0) + row.seconds
             sums = self.state_sums.get(state, NO_COUNTS)
             self.state_sums[state] = [a + b for a, b in zip(sums, counts, strict=True)]
+            if state not in self.lasting and self._has_lasted(state, row.seconds):
+                self.lasting.add(state)
+
+    def _has_lasted(self, state: RailState, seconds: float) -> bool:
+        """Note that the last seconds were in a state; return whether that is no burst any more."""
+        spell = self._spells.setdefault(state, deque())
+        spell.append((self.seen_s, seconds))
+        times = SLOWED_TIMES if state is RailState.SLOWED else 1
+        while spell[0][0] < self.seen_s - times * SPELLS_S[-1][1]:
+            spell.popleft()
+        return any(
+            self.last_seconds(state, times * within_s) >= times * least_s - _SLACK_S
+            for least_s, within_s in SPELLS_S
+        )
+
+    def last_seconds(self, state: RailState, within_s: float) -> float:
+        """Return how many of the last seconds it was in a state."""
+        since = self.seen_s - within_s + _SLACK_S
+        return sum(seconds for at, seconds in self._spells.get(state, ()) if at > since)
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether pauses or notifications held it back of late, if not for a verdict yet."""
+        held = (self.last_seconds(each, HELD_WITHIN_S) for each in _HELD)
+        return max(held) >= HELD_S - _SLACK_S
 
     def seconds(self, state: RailState) -> float:
         """Return how long it was in a state."""
@@ -139,10 +166,7 @@ class RailAccount:
 
     def lasts(self, state: RailState) -> bool:
         """Return whether it was in a state for so long that it was no burst."""
-        if self.longest_s.get(state, 0.0) >= LEAST_RUN_S - _SLACK_S:
-            return True
-        seconds = self.seconds(state)
-        return seconds >= LEAST_RUN_S - _SLACK_S and seconds >= LEAST_PART * self.seen_s
+        return state in self.lasting
 
     def while_in(self, state: RailState) -> RailRow:
         """Return what it counted in the seconds of a state, as one row."""

@@ -12,17 +12,28 @@ LEAST_MARKS_PER_S = 1000
 # Our choice: a twentieth of a second is a twentieth of the bandwidth, which an acceptance sees
 # (samples.verdicts.LEAST_CHANGE); shorter pauses are how PFC works.
 PAUSED_SHARE = 0.05
-# From when on a state is a verdict and no burst, our choice: five seconds without a break, or five
-# in all and a fifth of the time. Of rails that are in a state by chance for one second in forty,
-# and each second anew, one of a hundred million is so for five in a row.
-LEAST_RUN_S = 5.0
-LEAST_PART = 0.2
+# From when on a state is a verdict and no burst, our choice: seconds in it within the last ones.
+# Of rails that are in it by chance for one second in forty, and by bursts of others of up to three
+# seconds, a fleet of 512 nodes meets none of them in weeks (bench/watch.py windows). A share of all
+# the time would be blind after hours, and name chance in the first minute.
+SPELLS_S = ((7.0, 7.0), (10.0, 20.0), (20.0, 100.0))
+# A sender is slowed before its receiver's marks are a verdict: alone, it needs twice as long.
+SLOWED_TIMES = 2
+# While the network holds a rail back for this part of the last seconds, nothing tells who is at
+# fault that it carries less; by chance, that is one second of a hundred. Our choice.
+HELD_S, HELD_WITHIN_S = 4.0, 20.0
 # What a rail carries less than the others of its node: 20 % of a rail is what a job feels as 20 %,
 # as a collective ends with its slowest rail. Our choice; equal rails differ by 1 %.
 IMBALANCE = 0.2
 # Rails are compared over this time, as messages begin and end within a second; our choice.
 WINDOW_S = 2.0
-LEAST_WINDOWS = 3
+# As long as the first of SPELLS_S, or a rail would be accused of what it suffers from.
+LEAST_WINDOWS = 4
+# Where a rail carries less on most nodes, something that they share slows it, which is a verdict of
+# its own, if a later one: nobody is accused alone, and the rail only after this number of windows.
+SHARED_WINDOWS = 3 * LEAST_WINDOWS
+# Of the usual rail of a node, what most nodes' rail carries where they share no cause; our choice.
+SHARED_SHARE = 0.9
 # Of the windows in which a node is busy: what is rarer, and over, is a phase of a job. Our choice.
 LOW_WINDOWS = 0.1
 # A node is busy while its usual rail moves this part of its line rate; our choice.

@@ -1,0 +1,296 @@
+"""Windows of ten minutes of a large fleet: two faults, between the bursts of other tenants.
+
+A window is a made-up fleet (tests/madeup/watched.py) that the code of the verb watches second by
+second and judges every three seconds. Two faults of two kinds begin one to four minutes after its
+begin, at any time of their own, at places of two rails that are drawn; each lasts two to five
+minutes. In a round each kind occurs once.
+
+Other tenants send bursts the whole time: into each rail of a leaf one in 400 s, one to three
+seconds long. Its nodes get marks and pauses, all nodes of the rail
+notifications, and the job of the fleet moves up to a third less, on all rails alike, as a
+collective ends with its slowest one. Our choice: bursts of switch queues that were measured last
+microseconds (Zhang and others, High-Resolution Measurement of Data Center Microbursts, IMC 2017);
+what lasts longer than three seconds is congestion, whoever makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+
+from tests.madeup.shape import FleetShape, usual_shape
+from tests.madeup.site import site_nodes
+from tests.madeup.trials import least_share
+from tests.madeup.watch_faults import AT_TIMES, FAULTS, WEAK, WatchFault
+from tests.madeup.watched import Fault, Fleet, MadeUpWatch, Place
+from tests.madeup.watching import Watching
+
+from rdmaprov.finding.finding import Finding
+from rdmaprov.watch.judge import judge
+from rdmaprov.watch.verdict import word
+
+SECONDS, JUDGE_S = 600, 3
+# A cable with twice as many wrong bits as are allowed differs from chance after minutes alone.
+UNFIT = "cable, 2e-12 wrong bits"
+KINDS: Mapping[str, WatchFault] = {
+    name: fault for name, fault in {**FAULTS, **WEAK, **AT_TIMES}.items() if name != UNFIT
+}
+Verdict = tuple[bool, bool, float | None]  # as Window has it of a fault: found, right, after
+HEAD = "| fault | windows | found | right part | after | nine of ten |\n|---|---|---|---|---|---|"
+SOON_S = 15
+BETWEEN_S = 400  # two bursts of others into a rail of a leaf
+_DAY_S = 86_400
+
+
+@dataclass
+class Window:
+    """What came of a window.
+
+    Args:
+        kinds: the names of its faults.
+        found: of each, whether a verdict of its kind names its rail.
+        right: of each, whether the first such verdict names its place.
+        after: of each, the seconds from its begin to that verdict; None where there is none.
+        accused: how many different verdicts accused somebody.
+        false: those of them that are of no fault, as text.
+        cpu_s: processor time, with that of the made-up fleet.
+    """
+
+    kinds: list[str]
+    found: list[bool] = field(default_factory=list)
+    right: list[bool] = field(default_factory=list)
+    after: list[float | None] = field(default_factory=list)
+    accused: int = 0
+    false: list[str] = field(default_factory=list)
+    cpu_s: float = 0.0
+
+
+@dataclass
+class Bursts:
+    """What other tenants send, as a fault changes a second."""
+
+    chance: random.Random
+    shape: FleetShape
+    going: list[tuple[str, int, int]] = field(
+        default_factory=list
+    )  # leaf, rail, until which second
+
+    def __call__(self, watch: MadeUpWatch, rows: Fleet, second: int) -> None:
+        """Change a second."""
+        chance, nodes = self.chance, watch.nodes
+        if chance.random() < self.shape.rails * self.shape.blocks / BETWEEN_S:
+            node = chance.choice(nodes)
+            self.going.append(
+                (node.leaf, chance.randrange(self.shape.rails), second + chance.randrange(3))
+            )
+        for leaf, rail, _ in self.going:
+            for node, row in zip(nodes, rows, strict=True):
+                row[rail].cnps_handled += chance.uniform(0, 3000)
+                if node.leaf == leaf:
+                    row[rail].marked += chance.uniform(0.01, 0.1)
+                    row[rail].paused += chance.uniform(0, 0.2)
+        if self.going:
+            share = chance.uniform(0.67, 1)
+            for row in rows:
+                for own in row:
+                    own.load *= share
+        self.going = [each for each in self.going if each[2] > second]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A fault of a window."""
+
+    name: str
+    place: Place
+    begin: int
+    end: int
+
+    @property
+    def fault(self) -> WatchFault:
+        """Return the fault."""
+        return KINDS[self.name]
+
+    def make(self) -> Fault:
+        """Return what changes the seconds in which it is there."""
+        change = self.fault.make(self.place)
+
+        def at_times(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
+            if self.begin < second <= self.end:
+                change(watch, rows, second)
+
+        return at_times
+
+    def is_of_kind(self, found: Finding) -> bool:
+        """Return whether a verdict is of its kind, and of its rail."""
+        return word(found) in (self.fault.kinds or ("victim",)) and found.rail == self.place[1]
+
+    def is_place(self, found: Finding, shape: FleetShape) -> bool:
+        """Return whether a verdict names its place; of victims, some of its leaf."""
+        number = self.place[0]
+        if not self.fault.kinds:
+            return any(
+                shape.leaf_name(number) == shape.leaf_name(shape.names.index(each))
+                for each in found.nodes
+            )
+        if self.fault.is_leaf:
+            return found.leaf == shape.leaf_name(number)
+        return found.nodes == (shape.names[number],)
+
+
+def rounds_of(count: int, seed: int, healthy: int) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the windows of rounds, each with its seed and its faults: pairs of all kinds."""
+    for number in range(seed, seed + count):
+        names = sorted(KINDS)
+        random.Random(f"pairs {number}").shuffle(names)  # noqa: S311 - repeatable
+        for at in range(0, len(names) - 1, 2):
+            yield number, (names[at], names[at + 1])
+    for number in range(seed, seed + healthy):
+        yield number, ()
+
+
+def run_window(nodes: int, seed: int, names: Sequence[str]) -> Window:
+    """Return what came of a window; the same arguments give the same one."""
+    began, shape = time.process_time(), usual_shape(nodes)
+    chance = random.Random(f"{nodes} {seed} {' and '.join(names)}")  # noqa: S311 - repeatable
+    rails = chance.sample(range(shape.rails), len(names))
+    given = []
+    for name, rail in zip(names, rails, strict=True):
+        begin = chance.randrange(60, 240)
+        given.append(
+            Given(name, (chance.randrange(nodes), rail), begin, begin + chance.randrange(120, 300))
+        )
+    bursts = Bursts(random.Random(chance.random()), shape)  # noqa: S311 - repeatable
+    watch = MadeUpWatch(
+        site_nodes(shape), chance.randrange(1 << 30), [bursts, *(each.make() for each in given)]
+    )
+    watching = Watching(watch)
+    first: list[tuple[float, bool] | None] = [None for _ in given]
+    accused: dict[tuple[object, ...], tuple[bool, str]] = {}
+    for second in range(JUDGE_S, SECONDS + 1, JUDGE_S):
+        watching.pass_seconds(JUDGE_S)
+        verdicts = judge(watching.fleet())
+        for number, each in enumerate(given):
+            own = [found for found in verdicts if each.is_of_kind(found)]
+            if own and first[number] is None and second > each.begin:
+                first[number] = (
+                    second - each.begin,
+                    all(each.is_place(found, shape) for found in own),
+                )
+        for found in verdicts:
+            if (kind := word(found)) not in ("victim", "unknown"):
+                is_right = any(_explains(each, found, shape) for each in given)
+                key = kind, found.rail, found.leaf if found.level == "leaf" else found.nodes
+                accused.setdefault(
+                    key, (is_right, f"{second} s: {kind}, rail {found.rail}: {found.text[:200]}")
+                )
+    false = [text for is_right, text in accused.values() if not is_right]
+    return Window(
+        list(names),
+        [each is not None for each in first],
+        [each is not None and each[1] for each in first],
+        [each and each[0] for each in first],
+        len(accused),
+        false,
+        round(time.process_time() - began, 1),
+    )
+
+
+def _explains(given: Given, found: Finding, shape: FleetShape) -> bool:
+    if word(found) in given.fault.also:
+        return True
+    return given.is_of_kind(found) and given.is_place(found, shape)
+
+
+def windows(
+    nodes: int, wanted: Sequence[tuple[int, tuple[str, ...]]], kept: Path | None, until: float
+) -> Iterator[Window]:
+    """Yield windows that are kept, and those that begin before a time (monotonic clock)."""
+    lines = kept.read_text(encoding="utf-8").splitlines() if kept and kept.exists() else []
+    rows = [json.loads(line) for line in lines if line.endswith("}}")]  # others were cut
+    known = {(row["at"][0], row["at"][1], tuple(row["at"][2])): row["window"] for row in rows}
+    for seed, names in wanted:
+        at = nodes, seed, names
+        if at in known:
+            yield Window(**known[at])
+        elif time.monotonic() < until:
+            made = run_window(*at)
+            if kept:
+                with kept.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps({"at": at, "window": asdict(made)}) + "\n")
+            yield made
+
+
+def table(nodes: int, made: Sequence[Window]) -> str:
+    """Return the tables of windows, and then each false verdict."""
+    bad, good = [each for each in made if each.kinds], [each for each in made if not each.kinds]
+    lines = [HEAD] if bad else []
+    all_: list[Verdict] = []
+    for name in KINDS:
+        own = [
+            (window.found[at], window.right[at], window.after[at])
+            for window in bad
+            for at, kind in enumerate(window.kinds)
+            if kind == name
+        ]
+        all_ += own
+        lines += [_row(name, own)] if own else []
+    fleet = f"{nodes} nodes × 8"
+    if all_:
+        lines += ["", f"{fleet}, two faults: {_totals(bad, all_)}"]
+    if good:
+        days, false = nodes * len(good) * SECONDS / _DAY_S, sum(len(each.false) for each in good)
+        lines += [
+            "",
+            f"{fleet}, healthy: {false} false in {len(good)} windows, {days:.0f} node-days:",
+        ]
+        lines += [f"fewer than {_most(false) / days:.3f} a node-day"]
+    lines += ["", f"{sum(e.cpu_s for e in made) / max(1, len(made)):.0f} s of processor a window"]
+    return "\n".join([*lines, *dict.fromkeys(text for each in made for text in each.false)])
+
+
+def _row(name: str, own: Sequence[Verdict]) -> str:
+    found, right = sum(is_found for is_found, *_ in own), sum(is_right for _, is_right, _ in own)
+    after = sorted(each for *_, each in own if each is not None)
+    times = f"{median(after):.0f} s | {_nine_of_ten(after):.0f} s" if after else " | "
+    return f"| {name} | {len(own)} | {found} | {right} | {times} |"
+
+
+def _totals(made: Sequence[Window], own: Sequence[Verdict]) -> str:
+    found, right = sum(is_found for is_found, *_ in own), sum(is_right for _, is_right, _ in own)
+    accused = sum(each.accused for each in made)
+    good = accused - sum(len(each.false) for each in made)
+    soon = sum(after is not None and after <= SOON_S for *_, after in own)
+    shares = {
+        "recall": (found, len(own)),
+        "precision": (good, accused),
+        "right part": (right, found),
+        f"named within {SOON_S} s": (soon, found),
+    }
+    return ", ".join(
+        f"{name} {hits} of {many} ({hits / max(1, many):.3f}, above {least_share(hits, many):.3f})"
+        for name, (hits, many) in shares.items()
+    )
+
+
+def _nine_of_ten(values: Sequence[float]) -> float:
+    return quantiles(values, n=10)[-1] if len(values) > 1 else values[0]
+
+
+def _most(count: int) -> float:
+    """Return the upper end of the 95 % interval of a Poisson count (Garwood, 1936).
+
+    The mean with which `count` or fewer have a chance of 2.5 %.
+    """
+    low, high = 0.0, 10.0 * (count + 2)
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        chance = sum(math.exp(-middle) * middle**n / math.factorial(n) for n in range(count + 1))
+        low, high = (middle, high) if chance > 0.025 else (low, middle)
+    return high
