@@ -1,7 +1,7 @@
 """The whole gate on a made-up fleet."""
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,8 +20,9 @@ from rdmaprov.acceptance import gate
 from rdmaprov.acceptance.ledger import KeptProofs
 from rdmaprov.acceptance.preflight import readings
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stage_report import USUAL, StageReport
+from rdmaprov.acceptance.stage_report import USUAL
 from rdmaprov.acceptance.stages import pairs
+from rdmaprov.acceptance.stages.resume import Resumed
 from rdmaprov.certificate.statement import node_digest
 from rdmaprov.cli.accept_run import document
 from rdmaprov.runs.directory import RunDirectory
@@ -55,7 +56,7 @@ def accept(
     noise: float = NOISE,
     *,
     on_stage: Callable[[str], None] = lambda _line: None,
-    known: Mapping[str, StageReport] | None = None,
+    known: Resumed | None = None,
     keep: Callable[[str, str], Path | None] | None = None,
     **options: Any,
 ) -> Acceptance:
@@ -84,7 +85,7 @@ def accept_nodes(
     names: Collection[str] | None = None,
     *,
     on_stage: Callable[[str], None] = lambda _line: None,
-    known: Mapping[str, StageReport] | None = None,
+    known: Resumed | None = None,
     keep: Callable[[str, str], Path | None] | None = None,
     proofs: KeptProofs | None = None,
     **options: Any,
@@ -121,10 +122,10 @@ def accept_nodes(
             said.append((fleet.since_ranks_s(), text))
             on_stage(text)
 
-        def end_stage(reports: Sequence[StageReport]) -> None:
-            texts = "\n".join(each.text for each in reports[-1].findings)
+        def end_stage(result: GateResult) -> None:
+            texts = "\n".join(each.text for each in result.stages[-1].findings)
             said.append((fleet.since_ranks_s(), texts))
-            fleet.end_stage(reports[-1].name)
+            fleet.end_stage(result.stages[-1].name)
 
         made = gate.Gate(
             nodes=tuple(nodes),
@@ -132,7 +133,7 @@ def accept_nodes(
             options=gate.Options(**options),
             keep=keep or write,
             on_stage=say,
-            known=known or {},
+            known=known or Resumed(),
             on_report=end_stage,
             proofs=proofs or {},
             digests={each.name: node_digest(each, lambda data: data) for each in nodes},

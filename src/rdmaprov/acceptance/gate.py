@@ -2,10 +2,11 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from rdmaprov.acceptance import ledger
 from rdmaprov.acceptance.ask.nodes import Nodes
@@ -27,6 +28,7 @@ from rdmaprov.acceptance.stages.host import add_host_paths
 from rdmaprov.acceptance.stages.pairs import run_site_pairs
 from rdmaprov.acceptance.stages.preflight import run_preflight
 from rdmaprov.acceptance.stages.rails_alone import Outputs
+from rdmaprov.acceptance.stages.resume import Resumed
 from rdmaprov.acceptance.stages.whole_fleet import WholeFleet
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
@@ -45,7 +47,8 @@ class Gate:
         keep: writes a file of evidence, by name, and returns its place if that succeeds.
         on_start: is called with the number of `checked` events that a good run has of each rank.
         words: the last word of `validate` about each node; None if it does not matter.
-        known: stages of an interrupted run, which are not done again.
+        known: an interrupted run, whose stages are not done again if all nodes are as they were.
+        on_report: is called after each stage, with what is known by then.
         is_limited: the site has other nodes, too.
         proofs: what kept runs say of nodes; what they prove is not measured again.
         digests: of each node's variables in the site; of nodes without one, no later run takes.
@@ -59,8 +62,8 @@ class Gate:
     on_event: Callable[[RankEvent], None] = lambda _event: None
     on_start: Callable[[int], None] = lambda _count: None
     words: Mapping[str, Word] | None = None
-    known: Mapping[str, StageReport] = field(default_factory=dict)
-    on_report: Callable[[Sequence[StageReport]], None] = lambda _reports: None
+    known: Resumed = field(default_factory=Resumed)
+    on_report: Callable[[GateResult], None] = lambda _result: None
     is_limited: bool = False
     proofs: ledger.KeptProofs = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -112,6 +115,7 @@ class StageRun:
     live: LiveRanks | None = None
     alone: RanksAlone | None = None
     proofs: ledger.KeptProofs = field(default_factory=dict)
+    _known_stages: Mapping[str, StageReport] = field(default_factory=dict)
     _live_stack: ExitStack = field(default_factory=ExitStack)
     _ranks: str = ""  # which of them are there
 
@@ -120,7 +124,7 @@ class StageRun:
         self.stack.enter_context(self._live_stack)
         options = self.gate.options
         for name in options.wanted:
-            known = None if TABLE[name].is_always else self.gate.known.get(name)
+            known = self._known_stages.get(name)
             if known is not None:
                 self.gate.on_stage(f"{known.text} (in the run that is resumed)")
             report = known or self._run_one(name)
@@ -158,7 +162,7 @@ class StageRun:
         if report.left_out:
             self.gate.on_stage(left_out_line(report.name, report.left_out))
             self._drop(report.left_out)
-        self.gate.on_report(result.stages)
+        self.gate.on_report(result)
 
     def _drop(self, names: Mapping[str, str]) -> None:
         self.nodes = [node for node in self.nodes if node.name not in names]
@@ -189,8 +193,17 @@ class StageRun:
         report.left_out |= {name: each.what for each in found for name in each.nodes}
         now = self.result.nodes_as_data()
         self.proofs, notes = ledger.still_true(gate.proofs, now, self.result.backend)
-        report.notes += notes
+        report.notes += notes + self._resume(now)
         return report
+
+    def _resume(self, now: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Take the stages of the run that is resumed; none if a node is another one, with why."""
+        kept = self.gate.known
+        stages = {name: each for name, each in kept.stages.items() if not TABLE[name].is_always}
+        if stages and (notes := ledger.changed_since(kept.run, kept.nodes, now)):
+            return notes
+        self._known_stages, self.result.resumed = stages, bool(stages)
+        return []
 
     def _run_gpu(self) -> StageReport:
         return self._run_alone("gpu", lambda site: stages_gpu.run_gpu(site, self._open_alone()))

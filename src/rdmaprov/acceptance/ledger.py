@@ -56,8 +56,12 @@ class KeptProof:
             return self.why
         if not all(self.entry.get(key) for key in _NEEDED):
             return "not described enough in"
-        changed = (key for key in _DEPENDS if self.entry.get(key) != now.get(key))
-        return next((_DEPENDS[key] for key in changed), "")
+        return _change(self.entry, now)
+
+
+def _change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    changed = (key for key in _DEPENDS if before.get(key) != now.get(key))
+    return next((_DEPENDS[key] for key in changed), "")
 
 
 KeptProofs = Mapping[str, KeptProof]
@@ -145,17 +149,37 @@ def still_true(
     Args:
         now: the nodes as results.json has them.
     """
-    other: dict[tuple[str, str], list[str]] = defaultdict(list)
+    other: _Others = defaultdict(list)
     same = {}
     for name, each in proofs.items():
         if name in now and (why := each.differs({**now[name], "backend": backend})):
             other[each.run, why].append(name)
         elif name in now:
             same[name] = each
-    notes = [
-        f"measured again: {some(names, 4)}: {why} {run}" for (run, why), names in other.items()
-    ]
-    return same, notes
+    return same, _notes(other)
+
+
+def changed_since(
+    run: str, before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Return which nodes are not as a run had them, with why; empty if all are.
+
+    Args:
+        before: the nodes as that run read them, by results.json's keys; one that it did not
+            reach has empty values.
+    """
+    other: _Others = defaultdict(list)
+    for name, own in now.items():
+        if why := _change(before.get(name, {}), own):
+            other[run, why].append(name)
+    return _notes(other)
+
+
+_Others = dict[tuple[str, str], list[str]]  # by run and reason, the nodes
+
+
+def _notes(other: _Others) -> list[str]:
+    return [f"measured again: {some(names, 4)}: {why} {run}" for (run, why), names in other.items()]
 
 
 def proven(proofs: KeptProofs, stage: str, nodes: Sequence[Node]) -> dict[str, KeptProof]:

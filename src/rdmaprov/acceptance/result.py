@@ -43,6 +43,7 @@ class GateResult:
         judgement: the floor's; None with gloo.
         used_sharp: whether the switches reduced, where the site wants that.
         over_rails: what a second run showed, without NVLink between nodes; None if there was none.
+        resumed: whether stages of an interrupted run stand for those of this one.
         tests: what pairs and groups reached, a mapping for each, in the order of time.
         details: all that stages measured, by the key of results.json (`detail` of stages.TABLE).
         digests: of each node's variables in the site.
@@ -61,6 +62,7 @@ class GateResult:
     used_sharp: bool = False
     over_rails: "GateResult | None" = None
     interrupted: bool = False
+    resumed: bool = False
     stages: list[StageReport] = field(default_factory=list)
     tests: list[dict[str, Any]] = field(default_factory=list)
     details: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """What `rdmaprov accept` does; apart from its options, so that help stays fast."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Unpack
@@ -16,8 +16,15 @@ from rdmaprov.acceptance.ledger import KeptProofs, read_ledger
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stage_report import StageReport, parse_stages
-from rdmaprov.acceptance.stages.resume import FILE, as_text, find_run, identity, read_stages
+from rdmaprov.acceptance.stage_report import parse_stages
+from rdmaprov.acceptance.stages.resume import (
+    FILE,
+    Resumed,
+    as_text,
+    find_run,
+    identity,
+    read_stages,
+)
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import rates
 from rdmaprov.certificate import notary
@@ -140,11 +147,11 @@ def run_gate(
         same = identity(ready.fleet.site, ready.nodes, options)
         known = _known_stages(resume, same, ready.screen)
 
-        def keep(reports: Sequence[StageReport]) -> None:
-            directory.write_text(FILE, as_text(same, reports))
+        def keep(result: GateResult) -> None:
+            directory.write_text(FILE, as_text(same, result.stages, result.nodes_as_data()))
 
         head = Head("accept", site, limit, datetime.now(UTC), ready.waivers)
-        asked = {"limit": limit, "ignore_validate": ignore_validate, "resumed": bool(known)}
+        asked = {"limit": limit, "ignore_validate": ignore_validate}
         terms = certificate_terms(ready, head, options, asked, chosen, key, is_left)
         with (
             ready.screen.meter("connecting", unit="sizes") as moving,
@@ -168,6 +175,7 @@ def run_gate(
                 {node.name: node_digest(node, ready.mask.data) for node in ready.fleet.nodes},
             ).run()
             text = directory.write_results(document(head, datetime.now(UTC), result))
+            terms = replace(terms, asked={**terms.asked, "resumed": result.resumed})
             issued = certify(result, connection, directory, terms)
     lines = [*summary_lines(result), *map(Line, issued.lines)]
     session.conclude(directory, text, lines, ready.screen, json_file)
@@ -181,16 +189,14 @@ def _kept_proofs(ready: Prepared, is_wanted: bool) -> KeptProofs:
     return read_ledger(ready.fleet.site, ready.nodes, days) if is_wanted else {}
 
 
-def _known_stages(
-    resume: str | None, same: Mapping[str, Any], screen: Screen
-) -> dict[str, StageReport]:
-    """Return the stages of the run to resume; none where there is nothing to resume."""
+def _known_stages(resume: str | None, same: Mapping[str, Any], screen: Screen) -> Resumed:
+    """Return the run to resume; an empty one where there is nothing to resume."""
     if resume is None:
-        return {}
+        return Resumed()
     run = find_run(same) if resume == "newest" else Path(resume)
     if run is None:
         screen.remark(Line("no interrupted run of the same site, nodes and options: new run"))
-        return {}
+        return Resumed()
     screen.remark(Line(f"resuming {run}"))
     return read_stages(run, same)
 

@@ -35,6 +35,7 @@ from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import pairs as stages_path_pairs
 from rdmaprov.acceptance.stages.pair_paths import join_parts, run_paths
 from rdmaprov.acceptance.stages.pairs import measure_site_paths
+from rdmaprov.acceptance.stages.resume import Resumed
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.perftest.matchings import few_matchings
 from rdmaprov.perftest.model import End, PathResult, PathTest
@@ -293,12 +294,16 @@ def test_a_rail_that_paths_name_is_in_no_collective():
     assert "paths" in done.result.details
 
 
-def test_paths_of_a_run_that_is_resumed_are_in_its_result():
+def test_paths_of_a_run_that_is_resumed_are_in_its_result_unless_a_node_is_another_one():
     report = StageReport("pairs", "12 paths", detail={"names": ["gpu001"], "rows": []})
-    done = accept(
-        SHAPE, None, stages=("state", "preflight", "pairs", "fleet"), known={"pairs": report}
-    )
-    assert done.result.details["paths"] == report.detail
+    entries = accept(SHAPE, stages=("state", "preflight")).result.nodes_as_data()
+    kept = Resumed("r", {"pairs": report}, entries)
+    for notes in [], ["measured again: gpu003: another boot since r"]:
+        done = accept(SHAPE, stages=("state", "preflight", "pairs"), known=kept).result
+        assert [each for each in done.stages[1].notes if "again" in each] == notes
+        is_resumed = done.details.get("paths") == report.detail
+        assert is_resumed is done.resumed is (not notes)
+        entries["gpu003"]["boot_id"] = "another"
 
 
 def test_a_healthy_fleet_has_both_parts():

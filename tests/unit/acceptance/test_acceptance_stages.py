@@ -321,7 +321,7 @@ def test_schema_takes_each_stage(name):
 
 def keep(runs, name, same, reports, results=None):
     (runs / name).mkdir(parents=True)
-    (runs / name / resume.FILE).write_text(resume.as_text(same, reports))
+    (runs / name / resume.FILE).write_text(resume.as_text(same, reports, {"n1": {"nccl": "2"}}))
     if results is not None:
         (runs / name / "results.json").write_text(json.dumps(results))
     return runs / name
@@ -338,7 +338,7 @@ def test_an_interrupted_run_gives_its_whole_stages_again(tmp_path):
     run = keep(tmp_path / "runs", "20260101-000000-accept", same, [report])
     assert resume.find_run(same, tmp_path / "runs") == run
     again = resume.read_stages(run, resume.identity(site, ("n1", "n2"), Options()))
-    assert again == {"host": report}
+    assert again == resume.Resumed(run.name, {"host": report}, {"n1": {"nccl": "2"}})
 
 
 def test_a_run_of_others_or_one_that_ended_is_not_resumed(tmp_path):

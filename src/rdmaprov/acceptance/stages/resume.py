@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,20 @@ from rdmaprov.runs.directory import runs_directory
 from rdmaprov.runs.results import read_json
 
 FILE = "stages.json"
-_FORMAT = 4
+_FORMAT = 5
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What an interrupted run left.
+
+    Args:
+        nodes: what its tests depend on, as results.json has it of each node.
+    """
+
+    run: str = ""
+    stages: Mapping[str, StageReport] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def identity(site: Path, nodes: Sequence[str], options: Options) -> dict[str, Any]:
@@ -23,10 +36,12 @@ def identity(site: Path, nodes: Sequence[str], options: Options) -> dict[str, An
     return {"format": _FORMAT, "site": str(site.resolve()), "nodes": list(nodes), "options": plain}
 
 
-def as_text(of: Mapping[str, Any], reports: Sequence[StageReport]) -> str:
-    """Return the file of the stages that have ended."""
+def as_text(
+    of: Mapping[str, Any], reports: Sequence[StageReport], entries: Mapping[str, Any]
+) -> str:
+    """Return the file of the stages that have ended, and of what the nodes were meanwhile."""
     stages = [stage_to_keep(report) for report in reports]
-    return json.dumps({**of, "stages": stages}, indent=1) + "\n"
+    return json.dumps({**of, "stages": stages, "entries": entries}, indent=1) + "\n"
 
 
 def find_run(of: Mapping[str, Any], runs: Path | None = None) -> Path | None:
@@ -38,7 +53,7 @@ def find_run(of: Mapping[str, Any], runs: Path | None = None) -> Path | None:
     return None
 
 
-def read_stages(run: Path, of: Mapping[str, Any]) -> dict[str, StageReport]:
+def read_stages(run: Path, of: Mapping[str, Any]) -> Resumed:
     """Return the whole stages of a run; UsageError: it has none, or other nodes or options."""
     kept = _read(run / FILE)
     if kept is None:
@@ -50,9 +65,10 @@ def read_stages(run: Path, of: Mapping[str, Any]) -> dict[str, StageReport]:
         raise UsageError(f"{run}: it was run with other nodes or options", hint)
     try:
         reports = [stage_from(each) for each in kept["stages"]]
-    except (KeyError, TypeError, ValueError) as error:
+        entries = {str(name): {**own} for name, own in kept["entries"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{run / FILE}: {error}", "Leave out --resume") from error
-    return {report.name: report for report in reports}
+    return Resumed(run.name, {report.name: report for report in reports}, entries)
 
 
 def _is_same(kept: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
