@@ -5,6 +5,7 @@ rate of 10^-15 gives about 1,000 errors in a healthy fleet. So errors are judged
 the links' standards allow, and only what no rate allows is a finding at the first event.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -33,6 +34,7 @@ RATED = frozenset(_HERE)
 _CHECK_LINK = "Check the cable and the switch port, then PFC and ECN on both ends"
 
 
+@functools.lru_cache(1 << 12)  # the rails of a node carry as many, and are asked for together
 def most_errors(bits: float) -> int:
     """Return how many errors a link at its limit may have among these bits.
 

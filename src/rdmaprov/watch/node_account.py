@@ -116,6 +116,7 @@ class NodeAccount:
     answers: int = 0
     log: Sequence[str] = ()  # what its kernel logged meanwhile, which is asked at the end
     log_lacks: str = ""  # what is not known of it
+    _with_device: set[int] = field(default_factory=set)
     _boot: str = ""
     _at_s: float = 0.0
     heard_s: float = 0.0  # when the last one came, since the watch began
@@ -151,6 +152,7 @@ class NodeAccount:
         self.levels.update(zip(names.keys, names.counts, strict=True))
         for key in names.keys:
             self.totals.setdefault(key, 0)
+        self._with_device = {rail for rail, name in self.totals if name != "down"}
         self.missing = missing_counters(self.node, self.totals)
         self.may_stop = tuple(key for key in names.keys if key[1] in STOPS_AT)
         self._at_s, self.heard_s, self._cpu_at_s = names.at_s, now_s, names.cpu_s
@@ -188,12 +190,17 @@ class NodeAccount:
 
     def _take(self, steps: CounterSteps, width: float, now_s: float) -> None:
         rows: list[list[int] | None] = [None] * len(self.rails)
+        levels, totals = self.levels, self.totals
         for place, by in zip(steps.at, steps.by, strict=True):
             key = self.keys[place]
-            grown = self._growth(key, by, now_s)
+            level, grown = levels.get(key), by
+            if level is None or by < 0:
+                grown = self._growth(key, by, now_s)
+            else:  # nearly always: thousands of them come each second
+                levels[key] = level + by
             if not grown:
                 continue
-            self.totals[key] += grown
+            totals[key] += grown
             rail, column = self._columns[place]
             if column is None:
                 continue
@@ -211,14 +218,15 @@ class NodeAccount:
         self.errors.add(self.totals, width)
 
     def _growth(self, key: Key, by: int, now_s: float) -> int:
-        """Return how much a counter grew: nothing that can be known of one that was set back."""
+        """Return how much a counter grew that could not be read before, or is less than it was.
+
+        Nothing is known of one that was set back.
+        """
         level = self.levels.get(key)
-        if level is None:  # it could not be read before
+        if level is None:
             self.levels[key] = by
             return 0
         self.levels[key] = new = level + by
-        if by >= 0:
-            return by
         if WRAP_FROM <= level < WRAP and 0 <= new < WRAP_TO:
             return by + WRAP
         if not self.resets or self.resets[-1] != now_s:
@@ -232,4 +240,4 @@ class NodeAccount:
 
     def has_device(self, rail: int) -> bool:
         """Return whether a rail had counters at some time, not only a link that is down."""
-        return any(own == rail and name != "down" for own, name in self.totals)
+        return rail in self._with_device
