@@ -19,7 +19,7 @@ from rdmaprov.acceptance.ranks.events import parse_event
 from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.acceptance.stages import gpu as stage
-from rdmaprov.acceptance.stages.gpu_peaks import peaks
+from rdmaprov.acceptance.stages.measured_gpu import peaks
 from rdmaprov.boundary import OddAnswer
 
 REAL = Path(__file__).parents[2] / "fixtures" / "gpu_stage"

@@ -7,18 +7,16 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from rdmaprov.acceptance.live.alone import RanksAlone
 from rdmaprov.acceptance.preflight import needs as preflight
 from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.ranks import jobs
-from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.stage_report import StageReport
-from rdmaprov.acceptance.stages.gpu_peaks import peaks
 from rdmaprov.acceptance.stages.host import about_node, folded
+from rdmaprov.acceptance.stages.measured_gpu import SETTLE, MeasuredGpu, peaks
 from rdmaprov.bandwidth.rates import format_percent
 from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
@@ -32,21 +30,11 @@ WORK: dict[str, dict[str, Any]] = {
     "gloo": {"size": 256, "bytes": 1 << 20, "seconds": (1.0, 0.1, 0.1)},
 }
 _ROOM = 5  # of these copies must fit into the free memory
-# The rate of the first seconds is another one: docs/one-gpu.md.
-_SETTLE = 2
 # Of its model's data sheet, what a healthy GPU makes: arithmetic 0.67 to 0.71 on H100 and H200
 # at the power cap (docs/one-gpu.md), 0.54 on MI300X (AMD, Measuring Max-Achievable FLOPs); memory
 # 0.90. Below these, our choice, a whole fleet is slow.
 _LEAST_SHARE = 0.4
 _LEAST_MEMORY = 0.75
-# nvml.h, NvmlClocksEventReasons: a GPU that protects itself. A power cap, idle clocks and clocks
-# that an operator set are none.
-REASONS = {
-    0x8: "HW slowdown",
-    0x20: "SW thermal slowdown",
-    0x40: "HW thermal slowdown",
-    0x80: "HW power brake",
-}
 _LEAST_PEERS = 3  # at the same place of their nodes
 # A link that is bad has half of its lanes or of its rate, or less; good ones differ by their NUMA
 # node and by what shares their switch. Between them, our choice.
@@ -54,68 +42,6 @@ _BAD_LINK = 0.75
 # A link within the bit error ratio that PCI Express allows, 10⁻¹², sends 2 packets again while 1.8
 # 10¹² bits are copied, as 16 lanes of 5.0 do here; ten times that, our choice, is no chance.
 _MOST_REPLAYS = 20
-
-
-@dataclass(frozen=True)
-class MeasuredGpu:
-    """What one GPU did."""
-
-    node: str
-    number: int
-    event: RankEvent
-    # whether it is a GPU; else a CPU, judged by the time that its process had one
-    on_gpu: bool = True
-
-    @cached_property
-    def rates(self) -> list[float]:
-        """Return the rate of each second, 10¹² operations a second."""
-        key = "tflops" if self.on_gpu else "cpu_tflops"
-        return [float(span[key]) for span in self.event["spans"]]
-
-    @cached_property
-    def tflops(self) -> float:
-        """Return its usual rate, once it has settled."""
-        return statistics.median(self.rates[_SETTLE:] or self.rates)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Return by which reasons it protected itself in most seconds."""
-        spans = self.event["spans"]
-        return tuple(
-            name
-            for bit, name in REASONS.items()
-            if 2 * sum(bool(span["reasons"] & bit) for span in spans) > len(spans)
-        )
-
-    @property
-    def is_shared(self) -> bool:
-        """Return whether another process computed on it, too."""
-        return bool(self.event["processes"] > 1)
-
-    @property
-    def replays(self) -> int | None:
-        """Return how many packets its PCIe link sent again; None where its driver does not say."""
-        found = int(self.event.get("replays", -1))
-        return None if found < 0 else found
-
-    @property
-    def name(self) -> str:
-        """Return what it is called in its node."""
-        if not self.on_gpu:
-            return "its CPU"
-        at = self.event["pci"]
-        return f"GPU {self.number}{f' ({at})' if at else ''}"
-
-    @property
-    def state(self) -> str:
-        """Return what its driver said while it worked, in short; empty if nothing."""
-        spans = self.event["spans"]
-        said = [
-            f"{statistics.median(s[key] for s in spans):.0f} {unit}"
-            for key, unit in (("mhz", "MHz"), ("watts", "W"), ("celsius", "°C"))
-            if all(span[key] >= 0 for span in spans)
-        ]
-        return ", ".join([*said, *self.reasons])
 
 
 @dataclass(frozen=True)
@@ -198,7 +124,7 @@ def judge(report: StageReport, runs: Sequence[JobRun]) -> None:
         )
     report.findings += _disturbed([gpu for gpu in gpus if gpu.is_shared])
     _compare(report, [gpu for gpu in gpus if not gpu.is_shared])
-    report.detail = {"devices": [_as_data(gpu) for gpu in gpus]}
+    report.detail = {"devices": [gpu.as_data() for gpu in gpus]}
     report.said = _sentence(gpus, report)
 
 
@@ -317,14 +243,14 @@ def _link(gpu: MeasuredGpu) -> str:
 
 def _became_slow(gpu: MeasuredGpu) -> Finding | None:
     """Return that a GPU became slow while it worked, and when; None if it did not."""
-    rates = gpu.rates[_SETTLE:]
+    rates = gpu.rates[SETTLE:]
     cuts = change_points([1 / rate for rate in rates])
     if not cuts:
         return None
     before, after = statistics.median(rates[: cuts[0]]), statistics.median(rates[cuts[-1] :])
     if after >= BAD_SHARE * before:
         return None
-    at = _SETTLE + cuts[0]
+    at = SETTLE + cuts[0]
     what = (
         f"{gpu.name} became slow after {at} s of work: {before:.3g}, then {after:.3g} TFLOP/s"
         f"{f' ({gpu.state})' if gpu.state else ''}"
@@ -371,25 +297,6 @@ def _slow_model(name: str, gpus: Sequence[MeasuredGpu]) -> Iterator[Finding]:
         why = some(list(dict.fromkeys(name for gpu in held for name in gpu.reasons)), 4)
         what = f"{len(held)} of {len(gpus)} {name} hold their clocks down while they work: {why}"
         yield Finding("gpu.throttled", what, remedy, nodes=nodes, level="fleet")
-
-
-def _as_data(gpu: MeasuredGpu) -> dict[str, Any]:
-    """Return a GPU as results.json has it."""
-    event = gpu.event
-    return {
-        "node": gpu.node,
-        "gpu": gpu.number,
-        "device": event["device"],
-        "pci": event["pci"] or None,
-        "tflops": round(gpu.tflops, 3),
-        "fp8_tflops": round(event["fp8_tflops"], 3) or None,
-        "memory_gb_s": round(event["memory_gb_s"], 3),
-        "to_gpu_gb_s": round(event["to_gpu_gb_s"], 3),
-        "from_gpu_gb_s": round(event["from_gpu_gb_s"], 3),
-        "wrong": sum(event["wrong"].values()),
-        "replays": gpu.replays,
-        "state": gpu.state,
-    }
 
 
 def _sentence(gpus: Sequence[MeasuredGpu], report: StageReport) -> str:
