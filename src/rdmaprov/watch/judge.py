@@ -49,7 +49,7 @@ def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Fi
     for place, found in low.items():
         if place[1] not in shared:
             yield _own(fleet, place, found)
-    for rail in sorted(each for each in shared if 2 * often[each] > busy):
+    for rail in sorted(each for each in shared if 2 * often[each] > count[each]):
         places = [place for place in low if place[1] == rail]
         way, worst = min((low[place] for place in places), key=lambda each: each[1].share)
         what = f"{way} down to {worst.share:.0%} of what the other rails did, on {len(places)} of "
