@@ -208,7 +208,8 @@ class NodeAccount:
             if row is None:
                 row = rows[rail] = [0] * len(Column)
             what, unit = column
-            row[what] = max(row[what], grown * unit)
+            if (counted := grown * unit) > row[what]:
+                row[what] = counted
         for account, found in zip(self.rails, rows, strict=True):
             if found and max(found[:2]) > MOST_BYTES_PER_S * width:
                 raise OddAnswer("a rail counts more bytes than any port can move")

@@ -80,18 +80,17 @@ class RailRow:
 
     def states(self) -> list[RailState]:
         """Return what the rail was in."""
-        found = []
-        marks = max(self.rate(Column.MARKED), self.rate(Column.CNPS_SENT))
-        if marks >= LEAST_MARKS_PER_S and self.marked_share >= MARKED_SHARE:
+        _, _, marked, cnps, handled, paused, pausing, _, _, down, _ = self.counts
+        found, marks, pause_us = [], LEAST_MARKS_PER_S * self.seconds, 1e6 * self.seconds
+        if max(marked, cnps) >= marks and self.marked_share >= MARKED_SHARE:
             found.append(RailState.CONGESTED)
-        slowed = self.rate(Column.CNPS_HANDLED) >= LEAST_MARKS_PER_S
-        if slowed:
+        if handled >= marks:
             found.append(RailState.SLOWED)
-        if self.share(Column.PAUSED) >= PAUSED_SHARE and not slowed:
+        elif paused >= PAUSED_SHARE * pause_us:
             found.append(RailState.PAUSED)
-        if self.share(Column.PAUSING) >= PAUSED_SHARE:
+        if pausing >= PAUSED_SHARE * pause_us:
             found.append(RailState.PAUSING)
-        if self.counts[Column.DOWN]:
+        if down:
             found.append(RailState.DOWN)
         return found
 
