@@ -44,8 +44,9 @@ def write(lab, rail, tos=None):
     # refuses to tell (exit code 1) where a starved node's clock is not steady.
     words = f"ib_write_bw -F -d mlx5_{rail} -x 1 -s {WRITE_BYTES} -n {WRITES} -m 4096 --tx-depth=4"
     words += f" -R -T {tos}" if tos is not None else ""
-    lab.run("node2", f"systemd-run -q --collect --unit server timeout 60 {words}; sleep 1")
-    lab.run("node1", f"timeout 60 {words} {address('node2', rail)}")
+    lab.run("node2", f"systemd-run -q --collect --unit server timeout 60 {words}")
+    once = f"timeout 60 {words} {address('node2', rail)} && exit"  # it rejects until it listens
+    lab.run("node1", f"for _ in $(seq 20); do {once}; sleep 1; done; exit 1")
 
 
 def test_factory_node_has_nothing_configured(lab):

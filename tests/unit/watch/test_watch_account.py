@@ -48,11 +48,9 @@ def test_counter_that_goes_around_is_counted_on(watching, account):
 
 @pytest.mark.parametrize(("seconds", "lasts"), cases(__file__, "spells"))
 def test_state_that_stays_or_returns_often_is_no_burst(seconds, lasts):
-    quiet = RailRow([10**9] * 2 + [0] * 9)
-    marked = RailRow([10**9, 10**9, 10**5, *[0] * 8])
     rail = RailAccount()
     for second in seconds.replace(" ", ""):
-        rail.add(marked if second == "x" else quiet)
+        rail.add(RailRow([10**9, 10**9, 10**5 * (second == "x"), *[0] * 8]))
     assert rail.lasts(RailState.CONGESTED) is lasts
 
 
