@@ -192,9 +192,7 @@ def test_takeover_and_return_take_seconds_with_the_roles_settings(sim: Sim):
     kill_master(one, two)
     two.signal(UNIT, signal.SIGCONT)
     takeover_s = wait_for(lambda: master(two) == guid(two))
-    two.signal(
-        UNIT, signal.SIGSTOP
-    )  # as above: what it says while the other one starts can be lost
+    two.signal(UNIT, signal.SIGSTOP)  # what it says meanwhile could be lost
     one.start(UNIT)
     wait_for(lambda: state(two, one) != "")
     two.signal(UNIT, signal.SIGCONT)
