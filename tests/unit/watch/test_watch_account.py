@@ -46,10 +46,10 @@ def test_counter_that_goes_around_is_counted_on(watching, account):
     assert account.resets == []
 
 
-@pytest.mark.parametrize(("seconds", "lasts"), cases(__file__, "spells"))
-def test_state_that_stays_or_returns_often_is_no_burst(seconds, lasts):
+@pytest.mark.parametrize(("parts", "lasts"), cases(__file__, "spells"))
+def test_state_that_stays_or_returns_often_is_no_burst(parts, lasts):
     rail = RailAccount()
-    for second in seconds.replace(" ", ""):
+    for second in "".join(part * times for part, times in parts):
         rail.add(RailRow([10**9, 10**9, 10**5 * (second == "x"), *[0] * 8]))
     assert rail.lasts(RailState.CONGESTED) is lasts
 
