@@ -105,7 +105,6 @@ class RailAccount:
     state_s: dict[RailState, float] = field(default_factory=dict)  # seconds in each state
     # what was counted in the seconds of a state, by Column, and their length
     state_sums: dict[RailState, list[int]] = field(default_factory=dict)
-    lasting: set[RailState] = field(default_factory=set)  # states that were more than bursts
     # the longest time without a break in which it paused its switch nearly always
     storm_s: float = 0.0
     downs: int = 0  # how often it was seen to lose its link; one that never had it counts once
@@ -113,6 +112,7 @@ class RailAccount:
     _storm_now_s: float = 0.0
     # the last seconds in each state: when each answer came, and how long it was
     _spells: dict[RailState, deque[tuple[float, float]]] = field(default_factory=dict)
+    _lasting: set[RailState] = field(default_factory=set)  # states that were more than bursts
     _was_down: bool = False
 
     def add(self, row: RailRow) -> None:
@@ -133,20 +133,20 @@ class RailAccount:
             self.state_s[state] = self.state_s.get(state, 0.0) + row.seconds
             sums = self.state_sums.get(state, NO_COUNTS)
             self.state_sums[state] = [a + b for a, b in zip(sums, counts, strict=True)]
-            if state not in self.lasting and self._has_lasted(state, row.seconds):
-                self.lasting.add(state)
+            self._lengthen(state, row.seconds)
 
-    def _has_lasted(self, state: RailState, seconds: float) -> bool:
-        """Note that the last seconds were in a state; return whether that is no burst any more."""
+    def _lengthen(self, state: RailState, seconds: float) -> None:
+        """Note that the last seconds were in a state, and whether that is no burst any more."""
         spell = self._spells.setdefault(state, deque())
         spell.append((self.seen_s, seconds))
         times = SLOWED_TIMES if state is RailState.SLOWED else 1
         while spell[0][0] < self.seen_s - times * SPELLS_S[-1][1]:
             spell.popleft()
-        return any(
+        if state not in self._lasting and any(
             self.last_seconds(state, times * within_s) >= times * least_s - _SLACK_S
             for least_s, within_s in SPELLS_S
-        )
+        ):
+            self._lasting.add(state)
 
     def last_seconds(self, state: RailState, within_s: float) -> float:
         """Return how many of the last seconds it was in a state."""
@@ -165,7 +165,7 @@ class RailAccount:
 
     def lasts(self, state: RailState) -> bool:
         """Return whether it was in a state for so long that it was no burst."""
-        return state in self.lasting
+        return state in self._lasting
 
     def while_in(self, state: RailState) -> RailRow:
         """Return what it counted in the seconds of a state, as one row."""

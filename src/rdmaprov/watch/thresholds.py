@@ -13,9 +13,9 @@ LEAST_MARKS_PER_S = 1000
 # (samples.verdicts.LEAST_CHANGE); shorter pauses are how PFC works.
 PAUSED_SHARE = 0.05
 # From when on a state is a verdict and no burst, our choice: seconds in it within the last ones.
-# Of rails that are in it by chance for one second in forty, and by bursts of others of up to three
-# seconds, a fleet of 512 nodes meets none of them in weeks (bench/watch.py windows). A share of all
-# the time would be blind after hours, and name chance in the first minute.
+# Of rails that are in it by chance for one second in forty, each second anew, a fleet of 512 nodes
+# with 8 rails has a false one in months (binomial); with bursts of others: docs/rates.md. A share
+# of all the time would be blind after hours, and name chance in the first minute.
 SPELLS_S = ((7.0, 7.0), (10.0, 20.0), (20.0, 100.0))
 # A sender is slowed before its receiver's marks are a verdict: alone, it needs twice as long.
 SLOWED_TIMES = 2
