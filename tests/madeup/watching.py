@@ -8,7 +8,6 @@ from tests.madeup.watch_faults import WatchFault
 from tests.madeup.watched import MadeUpLink, MadeUpWatch, Place
 
 from rdmaprov.finding.finding import Finding
-from rdmaprov.inventory import Node
 from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.judge import judge
@@ -59,8 +58,8 @@ class Watching:
 def watch_fault(
     fault: WatchFault | None, place: Place, seed: int, seconds: int, shape: FleetShape = SHAPE
 ) -> Watching:
-    nodes: tuple[Node, ...] = site_nodes(shape)
-    return Watching(MadeUpWatch(nodes, seed, [fault.make(place)] if fault else []), seconds)
+    made = [fault.make(place)] if fault else []
+    return Watching(MadeUpWatch(site_nodes(shape), seed, made), seconds)
 
 
 def is_right(

@@ -301,8 +301,7 @@ def test_paths_of_a_run_that_is_resumed_are_in_its_result_unless_a_node_is_anoth
     for notes in [], ["measured again: gpu003: another boot since r"]:
         done = accept(SHAPE, stages=("state", "preflight", "pairs"), known=kept).result
         assert [each for each in done.stages[1].notes if "again" in each] == notes
-        is_resumed = done.details.get("paths") == report.detail
-        assert is_resumed is done.resumed is (not notes)
+        assert (done.details.get("paths") == report.detail) is done.resumed is (not notes)
         entries["gpu003"]["boot_id"] = "another"
 
 

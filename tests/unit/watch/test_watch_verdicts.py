@@ -205,10 +205,9 @@ ROCE_SHAPE = FleetShape(2, gpus=2, rails=2, per_leaf=2)
 NEAR, BAD, RAIL = "gpu001", "gpu002", 1
 PACKETS = 150  # a second of an emulated node
 HEALTHY = {(NEAR, RAIL): load(PACKETS), (BAD, RAIL): load(PACKETS)}
-HEALTHY_S = (20, 600)
 
 
-@pytest.fixture(params=HEALTHY_S, ids=lambda seconds: f"after {seconds} s")
+@pytest.fixture(params=(20, 600), ids=lambda seconds: f"after {seconds} s")
 def watch(request):
     """Provide a watch that has seen both nodes under load, without a verdict."""
     made = SoftRoceWatch(site_nodes(ROCE_SHAPE))
