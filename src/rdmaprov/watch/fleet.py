@@ -1,5 +1,6 @@
 """All nodes that are watched, and how a finding names them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -23,6 +24,11 @@ class WatchedFleet:
         """Note the leaf of each node for which it is known."""
         known = {name: each.node.leaf for name, each in self.nodes.items()}
         self.leaves = {name: leaf for name, leaf in known.items() if leaf}
+        self._sizes = Counter(self.leaves.values())
+
+    def size_of(self, leaf: str) -> int:
+        """Return how many nodes are watched under a leaf."""
+        return self._sizes[leaf]
 
     def rails(self) -> Iterator[tuple[Place, RailAccount]]:
         """Yield all rails that were read."""

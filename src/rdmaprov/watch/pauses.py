@@ -1,12 +1,12 @@
 """Who pauses a switch, where it is congested, and who suffers from either without a part in it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from rdmaprov.finding.finding import Finding
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.rail import Column, RailAccount, RailState
-from rdmaprov.watch.thresholds import FULL_SHARE, MARKED_SHARE
+from rdmaprov.watch.thresholds import DOUBLED, FULL_SHARE, MARKED_SHARE
 from rdmaprov.words import duration, quantity
 
 _NIC = "Take the node out of service; check its PCIe link (lspci -vv), its memory and its firmware"
@@ -51,14 +51,31 @@ def _stalls(rail: RailAccount) -> str:
 
 
 def congested(fleet: WatchedFleet) -> list[tuple[Place, bool]]:
-    """Return the rails that receive marked packets for long, and whether their line is full."""
+    """Return the rails that receive marked packets for long, and whether their line is full.
+
+    Where it is not, most nodes of the leaf are congested on this rail, or this one for longer.
+    """
     found = []
     for place, rail in fleet.rails():
         if rail.lasts(RailState.CONGESTED):
             bits = 8 * rail.while_in(RailState.CONGESTED).rate(Column.RECEIVED)
             gbps = fleet.gbps(place)
             found.append((place, bool(gbps) and bits >= FULL_SHARE * 1e9 * gbps))
-    return found
+    crowds = Counter(
+        (fleet.leaves.get(place[0], ""), place[1]) for place, full in found if not full
+    )
+    return [
+        (place, is_full)
+        for place, is_full in found
+        if is_full
+        or _is_most(fleet, leaf := fleet.leaves.get(place[0], ""), crowds[leaf, place[1]])
+        or fleet.nodes[place[0]].rails[place[1]].lasts(RailState.CONGESTED, DOUBLED)
+    ]
+
+
+def _is_most(fleet: WatchedFleet, leaf: str, count: int) -> bool:
+    """Return whether these are most nodes of a leaf, and not few."""
+    return bool(leaf) and count >= _FEWEST and 2 * count > fleet.size_of(leaf)
 
 
 def congestion(fleet: WatchedFleet, found: Sequence[tuple[Place, bool]]) -> Iterator[Finding]:
@@ -71,8 +88,8 @@ def congestion(fleet: WatchedFleet, found: Sequence[tuple[Place, bool]]) -> Iter
         else:
             before[leaf, place[1]].append(place)
     for (leaf, rail), places in before.items():
-        size = sum(of == leaf for of in fleet.leaves.values())
-        if len(places) >= _FEWEST and 2 * len(places) > size:
+        if _is_most(fleet, leaf, len(places)):
+            size = fleet.size_of(leaf)
             what = (
                 f"{len(places)} of its {size} nodes receive marked packets, none of them at its "
                 f"line rate: the way into this leaf is too narrow; {_marks(fleet, places[0])}"
@@ -112,7 +129,7 @@ def _elsewhere(fleet: WatchedFleet) -> Iterator[Finding]:
     """Yield rails whose packets are marked where nobody watches."""
     by_rail: dict[int, list[str]] = defaultdict(list)
     for place, rail in fleet.rails():
-        if rail.lasts(RailState.SLOWED):
+        if rail.lasts(RailState.SLOWED, DOUBLED):
             by_rail[place[1]].append(place[0])
     for number, names in by_rail.items():
         what = "CNPs slow its traffic, and no watched node receives marked packets"

@@ -7,13 +7,13 @@ from enum import IntEnum, StrEnum
 
 from rdmaprov.acceptance.samples.events import PAUSE_S, PAUSE_SHARE
 from rdmaprov.watch.thresholds import (
+    DOUBLED,
     HELD_S,
     HELD_WITHIN_S,
     LEAST_MARKS_PER_S,
     MARKED_SHARE,
     PACKET_BYTES,
     PAUSED_SHARE,
-    SLOWED_TIMES,
     SPELLS_S,
 )
 
@@ -112,7 +112,9 @@ class RailAccount:
     _storm_now_s: float = 0.0
     # the last seconds in each state: when each answer came, and how long it was
     _spells: dict[RailState, deque[tuple[float, float]]] = field(default_factory=dict)
-    _lasting: set[RailState] = field(default_factory=set)  # states that were more than bursts
+    _lasting: dict[RailState, int] = field(
+        default_factory=dict
+    )  # how many times as long as a burst
     _was_down: bool = False
 
     def add(self, row: RailRow) -> None:
@@ -139,14 +141,14 @@ class RailAccount:
         """Note that the last seconds were in a state, and whether that is no burst any more."""
         spell = self._spells.setdefault(state, deque())
         spell.append((self.seen_s, seconds))
-        times = SLOWED_TIMES if state is RailState.SLOWED else 1
-        while spell[0][0] < self.seen_s - times * SPELLS_S[-1][1]:
+        while spell[0][0] < self.seen_s - DOUBLED * SPELLS_S[-1][1]:
             spell.popleft()
-        if state not in self._lasting and any(
+        times = self._lasting.get(state, 0) + 1
+        if times <= DOUBLED and any(
             self.last_seconds(state, times * within_s) >= times * least_s - _SLACK_S
             for least_s, within_s in SPELLS_S
         ):
-            self._lasting.add(state)
+            self._lasting[state] = times
 
     def last_seconds(self, state: RailState, within_s: float) -> float:
         """Return how many of the last seconds it was in a state."""
@@ -163,9 +165,9 @@ class RailAccount:
         """Return how long it was in a state."""
         return self.state_s.get(state, 0.0)
 
-    def lasts(self, state: RailState) -> bool:
-        """Return whether it was in a state for so long that it was no burst."""
-        return state in self._lasting
+    def lasts(self, state: RailState, times: int = 1) -> bool:
+        """Return whether it was in a state for so long that it was no burst, or twice as long."""
+        return self._lasting.get(state, 0) >= times
 
     def while_in(self, state: RailState) -> RailRow:
         """Return what it counted in the seconds of a state, as one row."""

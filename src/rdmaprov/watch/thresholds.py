@@ -17,8 +17,9 @@ PAUSED_SHARE = 0.05
 # with 8 rails has a false one in months (binomial); with bursts of others: docs/rates.md. A share
 # of all the time would be blind after hours, and name chance in the first minute.
 SPELLS_S = ((7.0, 7.0), (10.0, 20.0), (20.0, 100.0))
-# A sender is slowed before its receiver's marks are a verdict: alone, it needs twice as long.
-SLOWED_TIMES = 2
+# A sender is slowed before its receiver's marks are a verdict, and bursts of others mark one node
+# of a leaf below its line rate: alone, both need twice as long.
+DOUBLED = 2
 # While the network holds a rail back for this part of the last seconds, nothing tells who is at
 # fault that it carries less; by chance, that is one second of a hundred. Our choice.
 HELD_S, HELD_WITHIN_S = 4.0, 20.0

@@ -1,13 +1,13 @@
 """What a watch concludes of made-up fleets and Soft-RoCE: a fault alone, a victim never."""
 
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 from tests.madeup.soft_roce import NAMES, SoftRoceWatch, load
-from tests.madeup.watch_faults import AT_TIMES, FAULTS
+from tests.madeup.watch_faults import AT_TIMES, FAULTS, alone
 from tests.madeup.watched import Fleet, MadeUpWatch
 from tests.madeup.watching import SHAPE, Watching, is_pair_right, is_right, watch_fault
 from tests.tables import cases
@@ -128,13 +128,13 @@ def test_rail_that_is_slow_on_most_nodes_is_the_fleet_s(many):
     assert (word(only), only.rail, len(only.nodes)) == ("imbalance", 2, many)
 
 
-def test_cnps_without_marks_anywhere_name_a_place_that_is_not_watched():
-    def slowed(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
-        rows[1][4].cnps_handled = watch.chance.uniform(5000, 9000)
-
-    (only,) = under(slowed, 15).verdicts()
+@pytest.mark.parametrize(("name", "value", "says"), cases(__file__, "bursts_may_be"))
+def test_what_bursts_of_others_may_be_needs_twice_as_long(name, value, says):
+    change = partial(alone(**{name: lambda *_: value}), PLACE)
+    assert not under(change).verdicts()
+    (only,) = under(change, 15).verdicts()
     assert word(only) == "congestion"
-    assert "no watched node receives marked packets" in only.text
+    assert says in only.text
 
 
 def test_pauses_without_a_mark_in_the_fabric_ask_for_ecn():
