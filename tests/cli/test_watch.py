@@ -68,7 +68,7 @@ def test_fault_is_named_at_once_and_at_the_end_in_results_and_page(place, capsys
 
     def is_named():
         said = "".join(each.read_text() for each in (tmp_path / "runs").glob("*/logs/*"))
-        return place.second > 8 and "storm of pause" in said and "victim" in said
+        return place.second > 20 and "storm of pause" in said and "victim" in said
 
     interrupt_when(place, is_named)
     code, out, _ = run(capsys, "--for", "1m")
