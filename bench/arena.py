@@ -27,7 +27,6 @@ there is not run again. The processor's time goes to standard error.
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import time
@@ -41,6 +40,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.kept import add_row, read_rows
 from bench.strategies import STRATEGIES, Accused, Fabric
 
 from rdmaprov.isolation.compare import upper_tail
@@ -113,9 +113,7 @@ class KeptResults:
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
-        rows = [json.loads(line) for line in lines if line.endswith("]]")]  # others were cut
-        self._known = {tuple(at): Result(*row) for at, row in rows}
+        self._known = {tuple(at): Result(*row) for at, row in read_rows(file)}
 
     def get(self, cell: Cell, seed: int, name: str) -> Result:
         """Return a strategy's result, by a fabric of its own the first time."""
@@ -123,10 +121,7 @@ class KeptResults:
         if at not in self._known:
             fabric, truths = make_fabric(cell, seed)
             found = self._known[at] = judge(STRATEGIES[name](fabric), truths, fabric)
-            if self._file:
-                row = json.dumps([at, list(vars(found).values())])
-                with self._file.open("a", encoding="utf-8") as stream:
-                    stream.write(f"\n{row}\n")
+            add_row(self._file, [at, list(vars(found).values())])
         return self._known[at]
 
 

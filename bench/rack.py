@@ -27,7 +27,6 @@ of 64 nodes takes 7 s of a processor.
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -39,6 +38,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.kept import add_row, read_rows
 from tests.madeup.accept import Acceptance, accept_nodes
 from tests.madeup.clock import CLOCKS
 from tests.madeup.condition import Condition
@@ -99,17 +99,13 @@ class Day:
 
 def days_of(nodes: int, seeds: range, file: Path | None = None) -> list[Day]:
     """Return the days of some seeds; those that a file has, a line of JSON each, are not run."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
-    rows = [json.loads(line) for line in lines if line.endswith("]}")]  # others were cut
-    known = {(row["nodes"], row["seed"]): Day(**row) for row in rows}
+    known = {(row["nodes"], row["seed"]): Day(**row) for row in read_rows(file)}
     found = []
     for seed in seeds:
         day = known.get((nodes, seed))
         if day is None:
             day = day_of(nodes, seed)
-            if file:
-                with file.open("a", encoding="utf-8") as stream:
-                    stream.write(f"\n{json.dumps(asdict(day))}\n")
+            add_row(file, asdict(day))
         found.append(day)
     return found
 

@@ -6,16 +6,15 @@ begin, at any time of their own, at places of two rails that are drawn; each las
 minutes. In a round each kind occurs once.
 
 Other tenants send bursts the whole time: into each rail of a leaf one in 400 s, one to three
-seconds long. Its nodes get marks and pauses, all nodes of the rail
-notifications, and the job of the fleet moves up to a third less, on all rails alike, as a
-collective ends with its slowest one. Our choice: bursts of switch queues that were measured last
+seconds long. Its nodes get marks and pauses, all nodes of the rail notifications, and the job of
+the fleet moves up to a third less, on all rails alike, as a collective ends with its slowest one.
+Our choice: bursts of switch queues that were measured last
 microseconds (Zhang and others, High-Resolution Measurement of Data Center Microbursts, IMC 2017);
 what lasts longer than three seconds is congestion, whoever makes it.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import time
@@ -24,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
+from bench.kept import add_row, read_rows
 from tests.madeup.shape import FleetShape, usual_shape
 from tests.madeup.site import site_nodes
 from tests.madeup.trials import least_share
@@ -77,9 +77,8 @@ class Bursts:
 
     chance: random.Random
     shape: FleetShape
-    going: list[tuple[str, int, int]] = field(
-        default_factory=list
-    )  # leaf, rail, until which second
+    # leaf, rail, and until which second
+    going: list[tuple[str, int, int]] = field(default_factory=list)
 
     def __call__(self, watch: MadeUpWatch, rows: Fleet, second: int) -> None:
         """Change a second."""
@@ -159,47 +158,44 @@ def run_window(nodes: int, seed: int, names: Sequence[str]) -> Window:
     """Return what came of a window; the same arguments give the same one."""
     began, shape = time.process_time(), usual_shape(nodes)
     chance = random.Random(f"{nodes} {seed} {' and '.join(names)}")  # noqa: S311 - repeatable
-    rails = chance.sample(range(shape.rails), len(names))
-    given = []
-    for name, rail in zip(names, rails, strict=True):
-        begin = chance.randrange(60, 240)
-        given.append(
-            Given(name, (chance.randrange(nodes), rail), begin, begin + chance.randrange(120, 300))
-        )
+    given = list(_draw(chance, shape, names))
     bursts = Bursts(random.Random(chance.random()), shape)  # noqa: S311 - repeatable
-    watch = MadeUpWatch(
-        site_nodes(shape), chance.randrange(1 << 30), [bursts, *(each.make() for each in given)]
-    )
-    watching = Watching(watch)
-    first: list[tuple[float, bool] | None] = [None for _ in given]
-    accused: dict[tuple[object, ...], tuple[bool, str]] = {}
+    faults: list[Fault] = [bursts, *(each.make() for each in given)]
+    watching = Watching(MadeUpWatch(site_nodes(shape), chance.randrange(1 << 30), faults))
+    first: dict[Given, tuple[float, bool]] = {}
+    accused: dict[tuple[object, ...], str] = {}  # empty where a fault explains it
     for second in range(JUDGE_S, SECONDS + 1, JUDGE_S):
         watching.pass_seconds(JUDGE_S)
         verdicts = judge(watching.fleet())
-        for number, each in enumerate(given):
+        for each in given:
             own = [found for found in verdicts if each.is_of_kind(found)]
-            if own and first[number] is None and second > each.begin:
-                first[number] = (
-                    second - each.begin,
-                    all(each.is_place(found, shape) for found in own),
-                )
+            if own and second > each.begin:
+                is_right = all(each.is_place(found, shape) for found in own)
+                first.setdefault(each, (second - each.begin, is_right))
         for found in verdicts:
             if (kind := word(found)) not in ("victim", "unknown"):
-                is_right = any(_explains(each, found, shape) for each in given)
                 key = kind, found.rail, found.leaf if found.level == "leaf" else found.nodes
-                accused.setdefault(
-                    key, (is_right, f"{second} s: {kind}, rail {found.rail}: {found.text[:200]}")
-                )
-    false = [text for is_right, text in accused.values() if not is_right]
+                text = f"{second} s: {kind}, rail {found.rail}: {found.text[:200]}"
+                is_right = any(_explains(each, found, shape) for each in given)
+                accused.setdefault(key, "" if is_right else text)
     return Window(
         list(names),
-        [each is not None for each in first],
-        [each is not None and each[1] for each in first],
-        [each and each[0] for each in first],
+        [each in first for each in given],
+        [first[each][1] if each in first else False for each in given],
+        [first[each][0] if each in first else None for each in given],
         len(accused),
-        false,
+        [text for text in accused.values() if text],
         round(time.process_time() - began, 1),
     )
+
+
+def _draw(chance: random.Random, shape: FleetShape, names: Sequence[str]) -> Iterator[Given]:
+    """Yield the faults of a window, on different rails."""
+    rails = chance.sample(range(shape.rails), len(names))
+    for name, rail in zip(names, rails, strict=True):
+        begin = chance.randrange(60, 240)
+        place = chance.randrange(shape.nodes), rail
+        yield Given(name, place, begin, begin + chance.randrange(120, 300))
 
 
 def _explains(given: Given, found: Finding, shape: FleetShape) -> bool:
@@ -212,18 +208,14 @@ def windows(
     nodes: int, wanted: Sequence[tuple[int, tuple[str, ...]]], kept: Path | None, until: float
 ) -> Iterator[Window]:
     """Yield windows that are kept, and those that begin before a time (monotonic clock)."""
-    lines = kept.read_text(encoding="utf-8").splitlines() if kept and kept.exists() else []
-    rows = [json.loads(line) for line in lines if line.endswith("}}")]  # others were cut
-    known = {(row["at"][0], row["at"][1], tuple(row["at"][2])): row["window"] for row in rows}
+    known = {(*row["at"][:2], tuple(row["at"][2])): row["window"] for row in read_rows(kept)}
     for seed, names in wanted:
         at = nodes, seed, names
         if at in known:
             yield Window(**known[at])
         elif time.monotonic() < until:
             made = run_window(*at)
-            if kept:
-                with kept.open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps({"at": at, "window": asdict(made)}) + "\n")
+            add_row(kept, {"at": at, "window": asdict(made)})
             yield made
 
 
