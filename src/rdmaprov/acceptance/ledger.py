@@ -65,6 +65,7 @@ def _change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 KeptProofs = Mapping[str, KeptProof]
+_Others = dict[tuple[str, str], list[str]]  # by run and reason, the nodes
 
 
 def read_ledger(
@@ -173,9 +174,6 @@ def changed_since(
         if why := _change(before.get(name, {}), own):
             other[run, why].append(name)
     return _notes(other)
-
-
-_Others = dict[tuple[str, str], list[str]]  # by run and reason, the nodes
 
 
 def _notes(other: _Others) -> list[str]:

@@ -81,12 +81,13 @@ class BalanceWindows:
             return 0.0
         return max(values) if len(values) == 2 else statistics.median(values)
 
-    def shares(self) -> dict[int, float]:
-        """Return what each rail did of the usual one in the last busy windows, the worse way."""
-        return {
-            rail: min(statistics.fmean(self._shares[rail, way]) for way in (0, 1))
-            for rail in self._rails
-        }
+    def share(self, rail: int) -> float | None:
+        """Return what a rail did of the usual one in the last busy windows, the worse way.
+
+        None for one that collectives do not use.
+        """
+        ways = (self._shares[rail, way] for way in (0, 1) if rail in self._rails)
+        return min(map(statistics.fmean, ways), default=None)
 
     def low(self) -> dict[int, tuple[str, LowRail]]:
         """Return the rails that carried too little for long, with the direction that is worse.

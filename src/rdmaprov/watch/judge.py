@@ -30,22 +30,21 @@ _DRIVER = "Check which driver it has: ethtool -i; with Soft-RoCE there are none"
 def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Finding]:
     """Yield the rails that carry less than 80 % of what the usual one of their node does."""
     low: dict[Place, tuple[str, LowRail]] = {}
-    shares: dict[int, list[float]] = defaultdict(list)
     busy = 0
     planes = {rail for _, rail in explained}
     for name, node in fleet.nodes.items():
         busy += node.balance.busy > 0
-        for rail, share in node.balance.shares().items() if node.balance.busy else ():
-            shares[rail].append(share)
         for rail, found in node.balance.low().items():
             # A collective ends with its slowest rail, and the others of its plane wait for that.
             if rail not in planes and not node.rails[rail].is_held:
                 low[name, rail] = found
     count = Counter(rail for _, rail in low)
     often = Counter(place[1] for place, each in low.items() if each[1].windows >= SHARED_WINDOWS)
-    shared = {rail for rail, times in count.items() if 2 * times > busy > _FEW_NODES}
-    if busy > _FEW_NODES:
-        shared |= {rail for rail, own in shares.items() if median(own) < SHARED_SHARE}
+    shared = {
+        rail
+        for rail, times in count.items()
+        if busy > _FEW_NODES and (2 * times > busy or _usual_share(fleet, rail) < SHARED_SHARE)
+    }
     for place, found in low.items():
         if place[1] not in shared:
             yield _own(fleet, place, found)
@@ -57,6 +56,12 @@ def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Fi
         what += f"{busy} busy nodes, expected at least {1 - IMBALANCE:.0%}"
         values = {"share": worst.share, "nodes": len(places), "of_nodes": busy}
         yield fleet.finding("traffic.share", what, _SHARED, rail=rail, nodes=nodes, values=values)
+
+
+def _usual_share(fleet: WatchedFleet, rail: int) -> float:
+    """Return what a rail of the median node did of late, of the usual rail of its node."""
+    busy = (node.balance for node in fleet.nodes.values() if node.balance.busy)
+    return median(share for each in busy if (share := each.share(rail)) is not None)
 
 
 def _own(fleet: WatchedFleet, place: Place, found: tuple[str, LowRail]) -> Finding:

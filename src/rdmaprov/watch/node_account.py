@@ -195,7 +195,7 @@ class NodeAccount:
             key = self.keys[place]
             level, grown = levels.get(key), by
             if level is None or by < 0:
-                grown = self._growth(key, by, now_s)
+                grown = self._growth(key, level, by, now_s)
             else:  # nearly always: thousands of them come each second
                 levels[key] = level + by
             if not grown:
@@ -218,12 +218,11 @@ class NodeAccount:
         self.priorities.add(self.totals, width)
         self.errors.add(self.totals, width)
 
-    def _growth(self, key: Key, by: int, now_s: float) -> int:
+    def _growth(self, key: Key, level: int | None, by: int, now_s: float) -> int:
         """Return how much a counter grew that could not be read before, or is less than it was.
 
         Nothing is known of one that was set back.
         """
-        level = self.levels.get(key)
         if level is None:
             self.levels[key] = by
             return 0

@@ -112,9 +112,8 @@ class RailAccount:
     _storm_now_s: float = 0.0
     # the last seconds in each state: when each answer came, and how long it was
     _spells: dict[RailState, deque[tuple[float, float]]] = field(default_factory=dict)
-    _lasting: dict[RailState, int] = field(
-        default_factory=dict
-    )  # how many times as long as a burst
+    # of states that were no bursts: how many times as long as SPELLS_S says
+    _lasting: dict[RailState, int] = field(default_factory=dict)
     _was_down: bool = False
 
     def add(self, row: RailRow) -> None:
